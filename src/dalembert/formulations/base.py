@@ -1,0 +1,125 @@
+"""What a formulation is: unknowns and equations of a first-order DAE, written in terms of the model.
+
+A formulation rewrites a `System` as F(t, x, x') = 0. It only says which unknowns there are and which equations they
+obey; how x' is discretised is the integrator's business.
+
+Scaling. With x' replaced by c0 x + (past), c0 = O(1/h), the iteration matrix stays well conditioned as h -> 0 if
+column j is multiplied by c0^column and row i by c0^row; the powers are data of the unknowns and equations.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import casadi as ca
+
+from dalembert.model.point import Environment, Point
+from dalembert.model.system import System
+from dalembert.status import OptionError
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A block of unknowns.
+
+    ``index`` is the number of differentiations after which the block would be given by an ODE, plus one for
+    differential ones, as in Hairer & Wanner (Solving ODEs II, VII.7): the error of a block of index i is
+    weighted by h^(i-1). ``controlled`` blocks take part in the error test.
+    """
+
+    name: str
+    size: int
+    differential: bool
+    column: int = 0
+    index: int = 1
+    controlled: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """A block of equations with its row scaling and the label used in messages."""
+
+    label: str
+    expr: ca.SX
+    row: int = 0
+
+
+class Formulation(ABC):
+    """A way of writing a constrained system as a first-order DAE."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    # the constraint levels that hold at the end of every step without projection
+    satisfies: ClassVar[frozenset[str]] = frozenset()
+    # report the step's own multipliers (True) or solve for those that belong to the reported q and v (False)
+    own_multipliers: ClassVar[bool] = False
+    # project by default
+    projects: ClassVar[bool] = False
+
+    @abstractmethod
+    def unknowns(self, system: System) -> list[Unknown]:
+        """Blocks of unknowns, positions first."""
+
+    @abstractmethod
+    def constraint_equations(self, point: Point) -> list[Equation]:
+        """The equations that determine the multipliers."""
+
+    def equations(
+        self, env: Environment, t: ca.SX, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]
+    ) -> list[Equation]:
+        """F(t, x, x') = 0 block by block."""
+        system = env.system
+        point = env.at(t=t, a=x_dot["v"], **{n: x[n] for n in ("q", "v", "r", "w", "s", "lam", "mu")})
+        rows = [
+            Equation("kinematics", x_dot["q"] - system.space.rate(x["q"], x["v"])),
+            Equation("balance", point.balance, row=-1),
+            Equation("dynamics", x_dot["r"] - point.dynamics, row=-1),
+            Equation("auxiliary", point.auxiliary),
+            Equation("contact", point.h),
+            *self.constraint_equations(point),
+        ]
+        return [row for row in rows if row.expr.numel()]
+
+    def describe(self) -> str:
+        """One line for people."""
+        return self.name
+
+
+def mechanical_unknowns(system: System, velocity_index: int, multiplier_index: int) -> list[Unknown]:
+    """The unknowns q, v, r, w, s, lam, mu."""
+    return [
+        Unknown("q", system.nq, True, column=-1),
+        Unknown("v", system.nv, True, index=velocity_index),
+        Unknown("r", system.nr, True),
+        Unknown("w", system.nw, False, column=1, controlled=False),
+        Unknown("s", system.ns, False, controlled=False),
+        Unknown("lam", system.nlam, False, column=1, index=multiplier_index, controlled=False),
+        Unknown("mu", system.nmu, False, column=1, index=min(multiplier_index, 2), controlled=False),
+    ]
+
+
+_REGISTRY: dict[str, type[Formulation]] = {}
+
+
+def register(cls: type[Formulation]) -> type[Formulation]:
+    """Class decorator: make a formulation known by its name."""
+    _REGISTRY[cls.name] = cls
+    return cls
+
+
+def formulations() -> dict[str, type[Formulation]]:
+    """Formulations by name."""
+    return dict(_REGISTRY)
+
+
+def as_formulation(given: str | Formulation | None, default: str) -> Formulation:
+    """The formulation meant by the argument ``formulation`` of `solve`."""
+    if isinstance(given, Formulation):
+        return given
+    name = default if given is None else given
+    if name not in _REGISTRY:
+        raise OptionError(f"formulation={given!r} is not known; there are {', '.join(sorted(_REGISTRY))}.")
+    return _REGISTRY[name]()

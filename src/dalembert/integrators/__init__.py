@@ -1,0 +1,6 @@
+"""Integrators: one file a method."""
+
+from dalembert.integrators.base import Integrator, methods
+from dalembert.integrators.bdf import BDF
+
+__all__ = ["BDF", "Integrator", "methods"]

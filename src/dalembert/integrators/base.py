@@ -1,0 +1,103 @@
+"""What an integrator is: coefficients as data, step equations in terms of the model, options that make sense."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import casadi as ca
+
+from dalembert.formulations.base import Formulation
+from dalembert.model.point import Environment
+from dalembert.model.system import System
+from dalembert.numerics.layout import Layout
+from dalembert.status import OptionError
+
+
+@dataclass(frozen=True, eq=False)
+class StepData:
+    """Symbols of a step: d = [t, h, c0, past, p]; the unknowns x come first in the row."""
+
+    t: ca.SX
+    h: ca.SX
+    c0: ca.SX
+    past: ca.SX
+    p: ca.SX
+
+    @property
+    def d(self) -> ca.SX:
+        return ca.vertcat(self.t, self.h, self.c0, self.past, self.p)
+
+
+@dataclass(frozen=True, eq=False)
+class StepEquations:
+    """The equations of a step, with their scaling: rows of the residual and columns of the matrix."""
+
+    labels: list[str]
+    residual: ca.SX
+    rows: ca.SX
+    columns: ca.SX
+
+
+class Integrator(ABC):
+    """A method of integration."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    default_formulation: ClassVar[str]
+    takes: ClassVar[frozenset[str]]  # names of the formulations it can integrate
+
+    @abstractmethod
+    def equations(
+        self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
+    ) -> StepEquations:
+        """F(x; d) = 0 for one step."""
+
+    @abstractmethod
+    def coefficient_function(self) -> int:
+        """Address of a native function (k, nodes available, nodes, out) -> status; see `numerics.loop`."""
+
+    @abstractmethod
+    def order_range(self, fixed: bool) -> tuple[int, int]:
+        """Order of the first step and largest order."""
+
+    def check(self, system: System, formulation: Formulation) -> None:
+        """Refuse combinations that make no sense, saying what would work."""
+        if formulation.name not in self.takes:
+            raise OptionError(
+                f"method {self.name!r} cannot integrate the formulation {formulation.name!r}; "
+                f"it takes {', '.join(sorted(self.takes))}."
+            )
+        if not system.space.flat:
+            raise OptionError(f"method {self.name!r} needs a Euclidean configuration space.")
+
+    def describe(self) -> str:
+        """One line for people."""
+        return self.name
+
+
+_REGISTRY: dict[str, type[Integrator]] = {}
+
+
+def register(cls: type[Integrator]) -> type[Integrator]:
+    """Class decorator: make a method known by its name."""
+    _REGISTRY[cls.name] = cls
+    return cls
+
+
+def methods() -> dict[str, type[Integrator]]:
+    """Methods by name."""
+    return dict(_REGISTRY)
+
+
+def as_method(given: str | Integrator, default: Callable[[], Integrator]) -> Integrator:
+    """The method meant by the argument ``method`` of `solve`."""
+    if isinstance(given, Integrator):
+        return given
+    if given == "auto":
+        return default()
+    if given not in _REGISTRY:
+        raise OptionError(f"method={given!r} is not known; there are auto, {', '.join(sorted(_REGISTRY))}.")
+    return _REGISTRY[given]()

@@ -1,0 +1,86 @@
+"""The variables of the equations of motion, as symbols, values or slices: always in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+MEANING = {
+    "t": "time",
+    "q": "positions",
+    "v": "velocities",
+    "a": "accelerations v'",
+    "r": "dynamic states",
+    "w": "auxiliary algebraic variables",
+    "s": "contact coordinates",
+    "lam": "multipliers of the constraints",
+    "mu": "multipliers of the velocity constraints",
+    "p": "parameters",
+}
+NAMES = tuple(MEANING)
+
+
+@dataclass(frozen=True)
+class Variables:
+    """One value (symbol or expression) for each variable of the model at one instant."""
+
+    t: Any
+    q: Any
+    v: Any
+    a: Any
+    r: Any
+    w: Any
+    s: Any
+    lam: Any
+    mu: Any
+    p: Any
+
+    def as_tuple(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, f.name) for f in fields(self))
+
+
+class Parameters:
+    """Named parameters, scalars or arrays, as one flat vector."""
+
+    def __init__(self, values: Mapping[str, Any] | None) -> None:
+        self.defaults = {name: np.asarray(x, dtype=float) for name, x in (values or {}).items()}
+        self.offsets: dict[str, int] = {}
+        n = 0
+        for name, x in self.defaults.items():
+            self.offsets[name] = n
+            n += x.size
+        self.size = n
+
+    def vector(self, changed: Mapping[str, Any] | None = None) -> np.ndarray:
+        """Flat vector (size,) of the defaults with some values changed."""
+        from dalembert.status import OptionError
+
+        changed = changed or {}
+        unknown = [name for name in changed if name not in self.defaults]
+        if unknown:
+            known = ", ".join(self.defaults) or "none"
+            raise OptionError(f"parameters: there is no parameter {unknown[0]!r} in this system (it has: {known}).")
+        out = np.empty(self.size)
+        for name, default in self.defaults.items():
+            x = np.asarray(changed.get(name, default), dtype=float)
+            if x.shape != default.shape:
+                raise OptionError(f"parameters: {name!r} has shape {x.shape}, expected {default.shape}.")
+            out[self.offsets[name] : self.offsets[name] + x.size] = x.ravel()
+        return out
+
+    def unflatten(self, flat: Any) -> dict[str, Any]:
+        """Name -> value from a flat vector of numbers or Sym."""
+        out: dict[str, Any] = {}
+        for name, x in self.defaults.items():
+            part = flat[self.offsets[name] : self.offsets[name] + x.size]
+            out[name] = part[0] if x.ndim == 0 else np.asarray(part).reshape(x.shape)
+        return out
+
+
+def symbol(name: str, n: int) -> ca.SX:
+    """SX column of n symbols."""
+    return ca.SX.sym(name, n)

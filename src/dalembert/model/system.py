@@ -1,0 +1,450 @@
+"""`System`: the equations of motion of a constrained mechanical system, traced from plain Python functions.
+
+    M(t,q) v' = f(t,q,v,r,w,s,lam,mu) + R(t,q,lam) - K^T mu         q' = v
+    r' = f_d(...)      0 = d(...)      0 = h(t,q,s)      0 = g(t,q,s)      0 = k(t,q,v)
+
+with G = dg/dq (total: including the motion of the contact coordinates s(q)), K = dk/dv and R = -G^T lam unless
+the user gives a constraint force of his own. All derivatives come from automatic differentiation.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dalembert.model.blackbox import BlackBox, Call, argument_names, black_box
+from dalembert.model.symbols import MEANING, NAMES, Parameters, Variables, symbol
+from dalembert.model.tracing import Namespace, Sym, TraceError, to_sx, vector
+from dalembert.spaces import Space, as_names, as_space
+from dalembert.status import BlackBoxWarning, ModelError
+
+ModelFunction = Callable[..., Any] | BlackBox | Sequence[Any] | np.ndarray | float | None
+
+# which variables a function of the model may ask for
+_EVERYTHING = NAMES
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "mass": ("t", "q", "p"),
+    "force": _EVERYTHING,
+    "constraints": ("t", "q", "s", "p"),
+    "velocity_constraints": ("t", "q", "v", "p"),
+    "constraint_force": ("t", "q", "v", "s", "lam", "p"),
+    "invariants": ("t", "q", "v", "r", "p"),
+    "dynamics": _EVERYTHING,
+    "auxiliary": _EVERYTHING,
+    "contact": ("t", "q", "s", "p"),
+    "energy": ("t", "q", "v", "r", "p"),
+}
+
+
+class System:
+    """A constrained mechanical system.
+
+    Functions ask for what they need BY NAME, any subset of ``t q v a r w s lam mu p`` in any order, and are written
+    in plain NumPy. Anything that does not depend on the state may be given as a constant.
+
+    Parameters
+    ----------
+    q
+        Names of the coordinates, their number, or a `dalembert.spaces.Space`.
+    mass
+        Mass matrix (nv, nv), its diagonal (nv,), or a function of ``t, q, p`` returning either.
+    force
+        Applied forces f (nv,).
+    constraints
+        Holonomic constraints g(t, q) = 0, a list or a dict from name to expression.
+    velocity_constraints
+        Nonholonomic constraints k(t, q, v) = 0, list or dict.
+    constraint_force
+        Force of the holonomic constraints R(t, q, lam) (nv,), default ``-G^T lam``; may be nonlinear in lam.
+    invariants
+        Functions phi(t, q, v, r) that the exact motion keeps constant (energy, momentum), list or dict. The value at
+        the start is the one that is kept.
+    r, dynamics
+        Dynamic states and their rates r' = f_d(...).
+    w, auxiliary
+        Auxiliary algebraic variables and their equations 0 = d(...).
+    s, contact
+        Contact coordinates and their equations 0 = h(t, q, s), solvable for s.
+    energy
+        Total energy, for ``sol.energy``.
+    parameters
+        Name -> number or array; available as ``p.name``, changeable in every `solve` without recompiling.
+    name
+        Shown in plots and messages.
+
+    Examples
+    --------
+    >>> import dalembert as da
+    >>> pendulum = da.System(
+    ...     q=["x", "y"],
+    ...     mass=lambda p: [p.m, p.m],
+    ...     force=lambda p: [0, -p.m * p.g],
+    ...     constraints=lambda q, p: {"rod": q[0] ** 2 + q[1] ** 2 - p.L**2},
+    ...     parameters={"m": 1.0, "g": 9.81, "L": 1.0},
+    ... )
+    >>> pendulum
+    System(q=[x, y], constraints=[rod], parameters=[m, g, L])
+    """
+
+    # names under which a subclass lets functions ask for the variables, e.g. {"x": "q"}
+    aliases: Mapping[str, str] = {}
+
+    def __init__(
+        self,
+        q: int | Sequence[str] | Space,
+        mass: ModelFunction,
+        force: ModelFunction = None,
+        constraints: ModelFunction = None,
+        velocity_constraints: ModelFunction = None,
+        constraint_force: ModelFunction = None,
+        invariants: ModelFunction = None,
+        *,
+        r: int | Sequence[str] | None = None,
+        dynamics: ModelFunction = None,
+        w: int | Sequence[str] | None = None,
+        auxiliary: ModelFunction = None,
+        s: int | Sequence[str] | None = None,
+        contact: ModelFunction = None,
+        energy: ModelFunction = None,
+        parameters: Mapping[str, Any] | None = None,
+        name: str = "system",
+    ) -> None:
+        self.name = name
+        self.space = as_space(q)
+        self.parameters = Parameters(parameters)
+        self.names: dict[str, tuple[str, ...]] = {
+            "q": self.space.names,
+            "r": as_names("r", r, "r"),
+            "w": as_names("w", w, "w"),
+            "s": as_names("s", s, "s"),
+        }
+        self.calls: list[Call] = []
+        self._coefficients: list[ca.SX] = []
+        self._arguments: list[ca.SX] = []
+        for states, equations in (("r", "dynamics"), ("w", "auxiliary"), ("s", "contact")):
+            given = {"dynamics": dynamics, "auxiliary": auxiliary, "contact": contact}[equations]
+            if (given is None) != (not self.names[states]):
+                raise ModelError(f"{states}= and {equations}= belong together: give both or neither.")
+
+        nv = self.nv
+        self._symbols: dict[str, ca.SX] = {
+            "t": symbol("t", 1),
+            "q": symbol("q", self.nq),
+            "v": symbol("v", nv),
+            "a": symbol("a", nv),
+            "r": symbol("r", self.nr),
+            "w": symbol("w", self.nw),
+            "s": symbol("s", self.ns),
+            "p": symbol("p", self.parameters.size),
+        }
+        # constraints first: they tell how many multipliers there are
+        self.g = self._equations("constraints", constraints, second=True)
+        self._symbols["lam"] = symbol("lam", self.nlam)
+        self.k = self._equations("velocity_constraints", velocity_constraints, second=True)
+        self._symbols["mu"] = symbol("mu", self.nmu)
+        self.names["lam"] = self.names["constraints"]
+        self.names["mu"] = self.names["velocity_constraints"]
+
+        self.h = self._vector("contact", contact, self.ns, second=True)
+        self.mass = self._mass(mass)
+        self.force = self._vector("force", force, nv)
+        self.dynamics = self._vector("dynamics", dynamics, self.nr)
+        self.auxiliary = self._vector("auxiliary", auxiliary, self.nw)
+        self.phi = self._equations("invariants", invariants, second=True)
+        self.energy = self._vector("energy", energy, 1) if energy is not None else None
+        self._constraint_force = (
+            self._vector("constraint_force", constraint_force, nv) if constraint_force is not None else None
+        )
+        if self._constraint_force is not None and self.nlam == 0:
+            raise ModelError("constraint_force is given but there are no constraints; use force instead.")
+
+    # ------------------------------------------------------------------ sizes
+    @property
+    def nq(self) -> int:
+        """Stored position numbers."""
+        return self.space.nq
+
+    @property
+    def nv(self) -> int:
+        """Velocity components."""
+        return self.space.nv
+
+    @property
+    def nr(self) -> int:
+        return len(self.names["r"])
+
+    @property
+    def nw(self) -> int:
+        return len(self.names["w"])
+
+    @property
+    def ns(self) -> int:
+        return len(self.names["s"])
+
+    @property
+    def nlam(self) -> int:
+        return len(self.names["constraints"])
+
+    @property
+    def nmu(self) -> int:
+        return len(self.names["velocity_constraints"])
+
+    @property
+    def nphi(self) -> int:
+        return len(self.names["invariants"])
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of components of every variable."""
+        return {name: int(self._symbols[name].numel()) for name in NAMES}
+
+    @property
+    def black_boxes(self) -> list[str]:
+        """Functions of the model that could not be traced (empty for a fully compiled model)."""
+        return [call.role for call in self.calls]
+
+    def __repr__(self) -> str:
+        parts = [f"q=[{', '.join(self.space.names)}]"]
+        for label in ("constraints", "velocity_constraints", "r", "w", "s", "invariants"):
+            if self.names[label]:
+                parts.append(f"{label}=[{', '.join(self.names[label])}]")
+        if self.parameters.size:
+            parts.append(f"parameters=[{', '.join(self.parameters.defaults)}]")
+        if self.calls:
+            parts.append(f"black boxes=[{', '.join(self.black_boxes)}]")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    # ------------------------------------------------------------------ tracing
+    def _trace(self, role: str, given: ModelFunction, *, shape: tuple[int, int] | None, second: bool = False) -> Any:
+        """Value of a model function on symbols: what the function returned, or an SX for a black box."""
+        if not callable(given) and not isinstance(given, BlackBox):
+            return given
+        box = given if isinstance(given, BlackBox) else None
+        function = given.function if isinstance(given, BlackBox) else given
+        asked = argument_names(function)
+        names = [self.aliases.get(a, a) for a in asked]
+        for original, name in zip(asked, names, strict=True):
+            if name not in ALLOWED[role]:
+                allowed = [a for a, n in self.aliases.items() if n in ALLOWED[role]] or list(ALLOWED[role])
+                extra = f" ({MEANING[name]})" if name in MEANING else ""
+                raise ModelError(
+                    f"{role} asks for {original!r}{extra}; the names it can ask for are {', '.join(allowed)}."
+                )
+        if box is None:
+            try:
+                return function(**{a: self._argument(n) for a, n in zip(asked, names, strict=True)})
+            except (TraceError, TypeError) as problem:
+                if not _is_trace_problem(problem):
+                    raise
+                warnings.warn(
+                    f"{role} cannot be traced: {problem}. It runs as a black box: slower, with finite-difference "
+                    f"derivatives. Rewrite it, or say {role}=da.black_box(...) to make the choice explicit.",
+                    BlackBoxWarning,
+                    stacklevel=4,
+                )
+                box = black_box(function)
+        return self._black_box(role, box, asked, names, shape, second)
+
+    def _argument(self, name: str) -> Any:
+        symbols = vector(self._symbols[name])
+        if name == "t":
+            return symbols[0]
+        if name == "p":
+            return Namespace(self.parameters.unflatten(symbols))
+        return symbols
+
+    def _black_box(
+        self,
+        role: str,
+        box: BlackBox,
+        asked: Sequence[str],
+        names: Sequence[str],
+        shape: tuple[int, int] | None,
+        second: bool,
+    ) -> ca.SX:
+        def values(flat: np.ndarray) -> Namespace:
+            return Namespace(self.parameters.unflatten(flat))
+
+        own = [(a, n) for a, n in zip(asked, names, strict=True) if n != "p"]
+        sizes = tuple(int(self._symbols[n].numel()) for _, n in own)
+        if shape is None and box.size is not None:
+            shape = (box.size, 1)
+        if shape is None:  # the size of constraints does not follow from the model: ask the function itself
+            probe = Call(role, box, tuple(a for a, _ in own), sizes, (1, 1), False, values)
+            try:
+                z = 0.1 + 0.01 * np.arange(probe.nz)
+                out = np.asarray(box.function(**probe._arguments(z, values(self.parameters.vector()))), dtype=float)
+            except Exception as problem:
+                raise ModelError(
+                    f"{role}: the black box could not be called to find its size ({problem}); "
+                    f"write da.black_box(function, size=n)."
+                ) from problem
+            shape = (out.size, 1)
+        call = Call(role, box, tuple(a for a, _ in own), sizes, shape, second, values)
+        z = ca.vertcat(*[self._symbols[n] for _, n in own])
+        coefficients = symbol(f"blackbox_{role}", call.n_coefficients)
+        self.calls.append(call)
+        self._coefficients.append(coefficients)
+        self._arguments.append(ca.vertcat(z, self._symbols["p"]))
+        return call.surrogate(z, coefficients)
+
+    def _vector(self, role: str, given: ModelFunction, n: int, *, second: bool = False) -> ca.SX:
+        if given is None:
+            return ca.SX.zeros(n, 1)
+        out = self._to_sx(role, self._trace(role, given, shape=(n, 1), second=second))
+        if out.shape != (n, 1):
+            raise ModelError(f"{role} returned {_shape(out)}, expected {n} component{'s' if n != 1 else ''}.")
+        return out
+
+    def _mass(self, given: ModelFunction) -> ca.SX:
+        nv = self.nv
+        out = self._to_sx("mass", self._trace("mass", given, shape=(nv, nv)))
+        if out.shape == (nv, 1) and nv != 1:
+            out = ca.diag(out)
+        if out.shape != (nv, nv):
+            raise ModelError(f"mass returned {_shape(out)}, expected a diagonal ({nv},) or a matrix ({nv}, {nv}).")
+        return ca.sparsify(out)
+
+    def _equations(self, role: str, given: ModelFunction, *, second: bool) -> ca.SX:
+        """Named equations: dict, list or a single expression."""
+        prefix = {"constraints": "g", "velocity_constraints": "k", "invariants": "phi"}[role]
+        if given is None:
+            self.names[role] = ()
+            return ca.SX.zeros(0, 1)
+        value = self._trace(role, given, shape=None, second=second)
+        names: tuple[str, ...] = ()
+        if isinstance(value, Mapping):
+            parts = {label: self._to_sx(role, x) for label, x in value.items()}
+            names = tuple(
+                label if part.numel() == 1 else f"{label}[{i}]"
+                for label, part in parts.items()
+                for i in range(part.numel())
+            )
+            out = ca.vertcat(*[ca.vec(part) for part in parts.values()])
+        else:
+            out = self._to_sx(role, value)
+            if out.shape[1] != 1:
+                raise ModelError(f"{role} returned {_shape(out)}, expected a list of expressions.")
+        self.names[role] = names or tuple(f"{prefix}{i}" for i in range(out.numel()))
+        return ca.densify(out)
+
+    def _to_sx(self, role: str, value: Any) -> ca.SX:
+        if isinstance(value, ca.SX):
+            return value
+        try:
+            return to_sx(value)
+        except (TraceError, TypeError, ValueError) as problem:
+            raise ModelError(f"{role} returned {type(value).__name__} that is not a list of numbers: {problem}.") from None
+
+    # ------------------------------------------------------------------ derived expressions
+    @cached_property
+    def symbols(self) -> Variables:
+        """The symbols all expressions of this system are written in."""
+        return Variables(**{name: self._symbols[name] for name in NAMES})
+
+    @cached_property
+    def coefficients(self) -> ca.SX:
+        """Taylor coefficients of all black boxes (symbols, empty if there are none)."""
+        return ca.vertcat(*self._coefficients) if self._coefficients else ca.SX.zeros(0, 1)
+
+    @cached_property
+    def arguments(self) -> ca.SX:
+        """Argument vectors [z; p] of all black boxes, one below the other."""
+        return ca.vertcat(*self._arguments) if self._arguments else ca.SX.zeros(0, 1)
+
+    def fill(self, arguments: np.ndarray, coefficients: np.ndarray) -> None:
+        """Call all black boxes: ``arguments`` -> ``coefficients``, in place."""
+        i = j = 0
+        for call in self.calls:
+            n = call.nz + self.parameters.size
+            call.fill(arguments[i : i + n], coefficients[j : j + call.n_coefficients])
+            i, j = i + n, j + call.n_coefficients
+
+    def directional(self, expr: ca.SX) -> ca.SX:
+        """Derivative of an expression along the configuration space, (n, nv)."""
+        d = symbol("d", self.nv)
+        moved = ca.substitute(expr, self.symbols.q, self.space.move(self.symbols.q, d))
+        return ca.substitute(ca.jacobian(moved, d), d, ca.SX.zeros(self.nv, 1))
+
+    def time_derivative(self, expr: ca.SX) -> ca.SX:
+        """Total time derivative: q' = v, v' = a, s' from the contact equations."""
+        x = self.symbols
+        out = ca.jtimes(expr, x.t, ca.SX(1)) + ca.jtimes(expr, x.q, self.space.rate(x.q, x.v))
+        out += ca.jtimes(expr, x.v, x.a)
+        if self.ns:
+            out += ca.jtimes(expr, x.s, self.contact_rate)
+        return out
+
+    @cached_property
+    def contact_rate(self) -> ca.SX:
+        """s' = -h_s^-1 (h_q v + h_t)."""
+        x = self.symbols
+        h_dot = ca.jtimes(self.h, x.t, ca.SX(1)) + ca.jtimes(self.h, x.q, self.space.rate(x.q, x.v))
+        return -ca.solve(ca.jacobian(self.h, x.s), h_dot)
+
+    @cached_property
+    def G(self) -> ca.SX:
+        """dg/dq (nlam, nv), total."""
+        G = self.directional(self.g)
+        if self.ns and ca.depends_on(self.g, self.symbols.s):
+            h_s = ca.jacobian(self.h, self.symbols.s)
+            G = G - ca.jacobian(self.g, self.symbols.s) @ ca.solve(h_s, self.directional(self.h))
+        return G
+
+    @cached_property
+    def K(self) -> ca.SX:
+        """dk/dv (nmu, nv)."""
+        return ca.jacobian(self.k, self.symbols.v)
+
+    @cached_property
+    def g_dot(self) -> ca.SX:
+        """Velocity form of the constraints, G v + g_t."""
+        return self.time_derivative(self.g)
+
+    @cached_property
+    def g_ddot(self) -> ca.SX:
+        """Acceleration form of the constraints, G v' - gamma."""
+        return self.time_derivative(self.g_dot)
+
+    @cached_property
+    def k_dot(self) -> ca.SX:
+        """Acceleration form of the velocity constraints."""
+        return self.time_derivative(self.k)
+
+    @cached_property
+    def reaction(self) -> ca.SX:
+        """Force of all constraints on the system, R - K^T mu."""
+        holonomic = -self.G.T @ self.symbols.lam if self._constraint_force is None else self._constraint_force
+        return ca.densify(holonomic - self.K.T @ self.symbols.mu)
+
+    @cached_property
+    def balance(self) -> ca.SX:
+        """M v' - f - R + K^T mu."""
+        return self.mass @ self.symbols.a - self.force - self.reaction
+
+    def function(self, name: str) -> ca.Function:
+        """CasADi function of (t, q, v, a, r, w, s, lam, mu, p, coefficients) for one expression of the model."""
+        cache: dict[str, ca.Function] = self.__dict__.setdefault("_functions", {})
+        if name not in cache:
+            inputs = [*self.symbols.as_tuple(), self.coefficients]
+            cache[name] = ca.Function(name, inputs, [getattr(self, name)])
+        return cache[name]
+
+
+def _is_trace_problem(problem: BaseException) -> bool:
+    """True if an exception says that symbols met code that needs numbers, not that the code itself is wrong."""
+    if isinstance(problem, TraceError) or isinstance(problem.__cause__, TraceError):
+        return True
+    return isinstance(problem, TypeError) and (Sym.__name__ in str(problem) or "loop of ufunc" in str(problem))
+
+
+def _shape(x: ca.SX) -> str:
+    n, m = x.shape
+    return f"{n} component{'s' if n != 1 else ''}" if m == 1 else f"an array of shape ({n}, {m})"
+
+

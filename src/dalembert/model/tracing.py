@@ -1,0 +1,235 @@
+"""Running a user's plain NumPy function once, on symbols.
+
+`Sym` is a scalar that records what is done to it as a CasADi SX expression. Vectors are ordinary object arrays of
+`Sym`, so indexing, unpacking, ``@``, ``np.dot``, ``np.cross``, ``np.linalg.norm`` and shapes are NumPy's own. What
+cannot be recorded (``if q[0] > 0``, ``math.sin``, ``float(x)``) raises `TraceError` instead of giving a wrong number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+
+class TraceError(TypeError):
+    """The function does something that a symbol cannot follow."""
+
+
+# NumPy ufunc name -> CasADi function of SX arguments
+_UFUNCS: dict[str, Callable[..., ca.SX]] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "divide": lambda a, b: a / b,
+    "power": lambda a, b: a**b,
+    "float_power": lambda a, b: a**b,
+    "negative": lambda a: -a,
+    "positive": lambda a: a,
+    "square": lambda a: a * a,
+    "reciprocal": lambda a: 1 / a,
+    "absolute": ca.fabs,
+    "fabs": ca.fabs,
+    "sign": ca.sign,
+    "sqrt": ca.sqrt,
+    "exp": ca.exp,
+    "expm1": ca.expm1,
+    "log": ca.log,
+    "log1p": ca.log1p,
+    "log10": lambda a: ca.log(a) / np.log(10.0),
+    "log2": lambda a: ca.log(a) / np.log(2.0),
+    "exp2": lambda a: 2.0**a,
+    "cbrt": lambda a: ca.sign(a) * ca.fabs(a) ** (1 / 3),
+    "sin": ca.sin,
+    "cos": ca.cos,
+    "tan": ca.tan,
+    "arcsin": ca.asin,
+    "arccos": ca.acos,
+    "arctan": ca.atan,
+    "arctan2": ca.atan2,
+    "sinh": ca.sinh,
+    "cosh": ca.cosh,
+    "tanh": ca.tanh,
+    "arcsinh": ca.asinh,
+    "arccosh": ca.acosh,
+    "arctanh": ca.atanh,
+    "hypot": ca.hypot,
+    "floor": ca.floor,
+    "ceil": ca.ceil,
+    "fmod": ca.fmod,
+    "remainder": lambda a, b: a - b * ca.floor(a / b),
+    "copysign": ca.copysign,
+    "maximum": ca.fmax,
+    "minimum": ca.fmin,
+    "fmax": ca.fmax,
+    "fmin": ca.fmin,
+    "clip": lambda a, lo, hi: ca.fmin(ca.fmax(a, lo), hi),
+    "less": lambda a, b: a < b,
+    "less_equal": lambda a, b: a <= b,
+    "greater": lambda a, b: a > b,
+    "greater_equal": lambda a, b: a >= b,
+    "equal": lambda a, b: a == b,
+    "not_equal": lambda a, b: a != b,
+    "logical_and": ca.logic_and,
+    "logical_or": ca.logic_or,
+    "logical_not": ca.logic_not,
+    "bitwise_and": ca.logic_and,
+    "bitwise_or": ca.logic_or,
+    "invert": ca.logic_not,
+    "erf": ca.erf,
+    "erfinv": ca.erfinv,
+    "heaviside": lambda a, half: ca.if_else(a == 0, half, a > 0),
+    "deg2rad": lambda a: a * (np.pi / 180.0),
+    "radians": lambda a: a * (np.pi / 180.0),
+}
+
+
+def _expr(x: Any) -> ca.SX:
+    return x.expr if isinstance(x, Sym) else ca.SX(float(x))
+
+
+def _apply(name: str, *args: Any) -> Any:
+    """Apply a ufunc by name to scalars or broadcast it over arrays."""
+    if name not in _UFUNCS:
+        raise TraceError(f"np.{name} cannot be traced")
+    operation = _UFUNCS[name]
+    if any(isinstance(a, (np.ndarray, list, tuple)) and np.ndim(a) > 0 for a in args):
+        scalar = np.frompyfunc(lambda *s: Sym(operation(*(_expr(x) for x in s))), len(args), 1)
+        return scalar(*[_as_object(a) for a in args])
+    return Sym(operation(*(_expr(a.item() if isinstance(a, np.ndarray) else a) for a in args)))
+
+
+def _as_object(x: Any) -> np.ndarray:
+    if isinstance(x, Sym):  # keep NumPy from asking Sym for its array interface
+        out = np.empty((), dtype=object)
+        out[()] = x
+        return out
+    return np.asarray(x, dtype=object)
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    choose = np.frompyfunc(lambda c, a, b: Sym(ca.if_else(_expr(c), _expr(a), _expr(b))), 3, 1)
+    out = choose(_as_object(condition), _as_object(x), _as_object(y))
+    return out
+
+
+class Sym:
+    """A scalar that records. Behaves like a float in NumPy expressions; has no numeric value."""
+
+    __slots__ = ("expr",)
+
+    def __init__(self, expr: ca.SX) -> None:
+        self.expr = expr
+
+    def __repr__(self) -> str:
+        return f"Sym({self.expr})"
+
+    __hash__ = object.__hash__
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs:
+            return NotImplemented
+        return _apply(ufunc.__name__, *inputs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if func is np.where and len(args) == 3 and not kwargs:
+            return _where(*args)
+        if func is np.clip and len(args) == 3 and not kwargs:
+            return _apply("clip", *args)
+        # every other NumPy function sees a zero-dimensional object array
+        plain = [_as_object(a) if isinstance(a, Sym) else a for a in args]
+        return func(*plain, **kwargs)
+
+    def __bool__(self) -> bool:
+        raise TraceError("a condition depends on the state (use np.where instead of if/and/or/max/min)")
+
+    def __float__(self) -> float:
+        raise TraceError("a state-dependent value is converted to a float (use np.* functions instead of math.*)")
+
+    def __int__(self) -> int:
+        raise TraceError("a state-dependent value is converted to an integer")
+
+    def __index__(self) -> int:
+        raise TraceError("a state-dependent value is used as an index")
+
+
+def _operators() -> None:
+    """Give Sym Python's operators; NumPy arrays on the other side win, so that shapes are NumPy's."""
+
+    def binary(name: str, swap: bool) -> Callable[[Sym, Any], Any]:
+        def operator(self: Sym, other: Any) -> Any:
+            return _apply(name, other, self) if swap else _apply(name, self, other)
+
+        return operator
+
+    def unary(name: str) -> Callable[[Sym], Any]:
+        return lambda self: _apply(name, self)
+
+    for python, ufunc in {
+        "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "power", "mod": "remainder",
+    }.items():  # fmt: skip
+        setattr(Sym, f"__{python}__", binary(ufunc, False))
+        setattr(Sym, f"__r{python}__", binary(ufunc, True))
+    for python, ufunc in {
+        "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+        "and": "logical_and", "or": "logical_or",
+    }.items():  # fmt: skip
+        setattr(Sym, f"__{python}__", binary(ufunc, False))
+    for python, ufunc in {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "logical_not"}.items():
+        setattr(Sym, f"__{python}__", unary(ufunc))
+    for ufunc in _UFUNCS:  # an object array calls np.sin(a) as a[i].sin()
+        if not hasattr(Sym, ufunc):
+            setattr(Sym, ufunc, unary(ufunc) if ufunc not in _BINARY else binary(ufunc, False))
+
+
+_BINARY = {
+    "add", "subtract", "multiply", "divide", "power", "float_power", "arctan2", "hypot", "fmod", "remainder",
+    "copysign", "maximum", "minimum", "fmax", "fmin", "less", "less_equal", "greater", "greater_equal", "equal",
+    "not_equal", "logical_and", "logical_or", "bitwise_and", "bitwise_or", "heaviside",
+}  # fmt: skip
+_operators()
+
+
+def vector(expr: ca.SX) -> np.ndarray:
+    """(n,) object array of Sym from a dense SX column (n, 1)."""
+    out = np.empty(expr.numel(), dtype=object)
+    for i, element in enumerate(expr.elements()):
+        out[i] = Sym(ca.SX(element))
+    return out
+
+
+def to_sx(value: Any) -> ca.SX:
+    """SX matrix from what a user's function returned: numbers, Sym, lists, arrays (1-d becomes a column)."""
+    array = _as_object(value)
+    if array.ndim > 2:
+        raise TraceError(f"an array of {array.ndim} dimensions was returned")
+    column = array.reshape(-1, 1) if array.ndim < 2 else array
+    if column.size == 0:
+        return ca.SX.zeros(0, 1)
+    out = ca.SX.zeros(*column.shape)
+    for (i, j), x in np.ndenumerate(column):
+        while isinstance(x, np.ndarray) and x.size == 1:
+            x = x.item()
+        if isinstance(x, (np.ndarray, list, tuple)):
+            raise TraceError(f"entry {i} has {len(x)} components where a number is expected")
+        out[i, j] = _expr(x)
+    return out
+
+
+class Namespace:
+    """Parameters by attribute or key: ``p.m`` or ``p["m"]``."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.__dict__.update(values)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.__dict__[name]
+
+    def __getattr__(self, name: str) -> Any:
+        known = ", ".join(self.__dict__) or "none"
+        raise AttributeError(f"there is no parameter {name!r} (parameters: {known})")
+
+    def __repr__(self) -> str:
+        return f"parameters({', '.join(self.__dict__)})"

@@ -1,0 +1,1 @@
+"""Numerical building blocks that all integrators share: linear solves, Newton, projection, step control."""

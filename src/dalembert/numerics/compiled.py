@@ -1,0 +1,112 @@
+"""The compiled entry points of the package, each built once per machine and then loaded from disk.
+
+Numba's own cache looks only at the file of the function it compiles; these functions pull in code from several
+files, so the cache directory is named after a hash of all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba import njit, types
+
+from dalembert.compiler import cache_directory
+from dalembert.compiler.cache import cache_enabled
+from dalembert.numerics.interpolation import lagrange_weights
+from dalembert.numerics.loop import RUN_TYPE, SIGNATURE, _integrate
+from dalembert.numerics.loop import complete as _complete
+from dalembert.numerics.loop import correct as _correct
+from dalembert.numerics.stage import STAGE_TYPE, run_stage
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256()
+    package = Path(__file__).resolve().parent.parent
+    for path in sorted([*package.glob("numerics/*.py"), *package.glob("integrators/*.py"), package / "status.py"]):
+        digest.update(path.read_bytes())
+    for name in ("numba", "llvmlite", "numpy"):
+        digest.update(importlib.metadata.version(name).encode())
+    return digest.hexdigest()[:16]
+
+
+def compile_cached(decorator: Callable[..., Any], signature: Any, function: Callable[..., Any], **options: Any) -> Any:
+    """``decorator(signature, cache=True)(function)`` with the cache in the package's own directory."""
+    if not cache_enabled():
+        return decorator(signature, **options)(function)
+    directory = cache_directory() / "numba" / _fingerprint()
+    previous = numba.config.CACHE_DIR
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        numba.config.CACHE_DIR = str(directory)
+        return decorator(signature, cache=True, **options)(function)
+    except OSError:
+        numba.config.CACHE_DIR = previous
+        return decorator(signature, **options)(function)  # read-only machine: compile anew
+    finally:
+        numba.config.CACHE_DIR = previous
+
+
+@cache
+def integrate() -> Callable[..., int]:
+    """The integration loop."""
+    return compile_cached(njit, SIGNATURE, _integrate, nogil=True)
+
+
+def _single_stage(stage, t, row, extra, tolerance, counters):  # type: ignore[no-untyped-def]
+    return run_stage(stage, t, row, extra, tolerance, 0.0, counters)
+
+
+@cache
+def single_stage() -> Callable[..., int]:
+    """Run one stage on one row."""
+    f8, i8 = types.float64[::1], types.int64[::1]
+    signature = types.int64(STAGE_TYPE, types.float64, f8, f8, types.float64, i8)
+    return compile_cached(njit, signature, _single_stage, nogil=True)
+
+
+def _evaluate(run, stages, multipliers, nodes, rows, orders, times, out):  # type: ignore[no-untyped-def]
+    """Rows at ``times`` from stored steps: interpolate, project, complete. Returns the number of failures."""
+    weights = np.zeros(32)
+    forward = nodes[-1] >= nodes[0]
+    failures = 0
+    for i in range(times.size):
+        t = times[i]
+        low, high = 0, nodes.size - 1
+        while low < high:  # first node at or behind t
+            middle = (low + high) // 2
+            if (nodes[middle] < t) if forward else (nodes[middle] > t):
+                low = middle + 1
+            else:
+                high = middle
+        row = out[i]
+        if nodes[low] == t:
+            row[:] = rows[low]
+            continue
+        low = max(low, 1)
+        count = min(orders[low], low) + 1
+        first = low - count + 1
+        lagrange_weights(t, nodes, first, count, weights)
+        row[:] = 0.0
+        for j in range(count):
+            row += weights[j] * rows[first + j]
+        if _correct(run, stages, t, row) != 0 or _complete(run, multipliers, t, row) != 0:
+            failures += 1
+    return failures
+
+
+@cache
+def evaluate() -> Callable[..., int]:
+    """Dense output."""
+    f8, m8, i8 = types.float64[::1], types.float64[:, ::1], types.int64[::1]
+    stages = types.UniTuple(STAGE_TYPE, 3)
+    signature = types.int64(RUN_TYPE, stages, STAGE_TYPE, f8, m8, i8, f8, m8)
+    return compile_cached(njit, signature, _evaluate, nogil=True)
+
+

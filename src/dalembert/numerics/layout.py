@@ -1,0 +1,43 @@
+"""Where everything is in the state row that the loop carries: the unknowns of a formulation, then accelerations.
+
+    row = [q, v, r, w, s, lam, mu, (what the formulation adds), a]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names and sizes of the blocks of a row, in order."""
+
+    blocks: tuple[tuple[str, int], ...]
+
+    @property
+    def n(self) -> int:
+        return sum(size for _, size in self.blocks)
+
+    def slice(self, name: str) -> slice:
+        start = 0
+        for label, size in self.blocks:
+            if label == name:
+                return slice(start, start + size)
+            start += size
+        raise KeyError(name)
+
+    def indices(self, names: Sequence[str]) -> np.ndarray:
+        """Positions in the row of several blocks, in the order given."""
+        parts = [np.arange(self.slice(n).start, self.slice(n).stop) for n in names]
+        return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, dtype=np.int64)
+
+    def split(self, row: ca.SX) -> dict[str, ca.SX]:
+        """Block name -> part of a symbolic row (n,)."""
+        return {name: row[self.slice(name)] for name, _ in self.blocks}
+
+    def has(self, name: str) -> bool:
+        return any(label == name for label, _ in self.blocks)

@@ -1,0 +1,198 @@
+"""The Newton loop, compiled once for everything implicit in the package.
+
+Simplified Newton: the factorisation is kept as long as the iteration contracts well. Convergence is judged either by
+the size of the next update (steps) or by the residual rows reaching their rounding level (projection).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, types
+
+from dalembert.numerics.native import call_getrf, call_getrs, call_kernel
+
+# results of newton()
+CONVERGED, DIVERGED, NOT_FINITE, SINGULAR, USER_ERROR = 0, 1, 2, 3, -1
+
+# positions in `counters`
+RESIDUALS, FACTORIZATIONS, ITERATIONS, LAPACK = 0, 1, 2, 3
+N_COUNTERS = 4
+
+GROWTH_LIMIT = 1e8  # of the compiled elimination: beyond it more than half of the digits may be gone
+
+# positions in Newton.whole: addresses, sizes, and where the parts of Newton.real begin
+(
+    RESIDUAL, MATRIX, FACTOR, SOLVE, GETRF, GETRS, N, N_DATA, N_LU, NNZ, LINEAR,
+    AT_X, AT_D, AT_F, AT_DX, AT_LU, AT_DENSE, PATTERN,
+) = range(18)  # fmt: skip
+# positions in Newton.real before the parts: is there a factorisation, is it LAPACK's, last contraction rate, and that
+# of a matrix fresh from this very step
+FACTORIZED, BY_LAPACK, RATE, FRESH_RATE = 0, 1, 2, 3
+N_MEMORY = 4
+AGING = 1.3  # a contraction rate grows by this factor a step until it is measured again
+
+
+class Newton(NamedTuple):
+    """Kernels (by address), sizes and work space of one nonlinear system; see `numerics.nonlinear`.
+
+    real: memory, x (n), d (nd), F (n), dx (n), lu, dense (n, n) column by column.
+    whole: the entries above, then rows and columns of the nonzeros (2 nnz), then LAPACK's pivots (n).
+    """
+
+    whole: np.ndarray
+    real: np.ndarray
+
+
+NEWTON_TYPE = types.NamedTuple([types.int64[::1], types.float64[::1]], Newton)
+
+
+@njit(nogil=True)
+def unknowns(nw):  # type: ignore[no-untyped-def]
+    """View of x (n,)."""
+    return nw.real[nw.whole[AT_X] : nw.whole[AT_X] + nw.whole[N]]
+
+
+@njit(nogil=True)
+def data(nw):  # type: ignore[no-untyped-def]
+    """View of d (nd,)."""
+    return nw.real[nw.whole[AT_D] : nw.whole[AT_D] + nw.whole[N_DATA]]
+
+
+@njit(nogil=True)
+def at(nw, part):  # type: ignore[no-untyped-def]
+    """Address of a part of nw.real."""
+    return nw.real.ctypes.data + 8 * nw.whole[part]
+
+
+@njit(nogil=True, inline="never")
+def factorize(nw, counters):  # type: ignore[no-untyped-def]
+    """Factorise at (x, d). Returns CONVERGED, SINGULAR, NOT_FINITE or USER_ERROR."""
+    n, n_lu, nnz = nw.whole[N], nw.whole[N_LU], nw.whole[NNZ]
+    lu = nw.real[nw.whole[AT_LU] : nw.whole[AT_DENSE]]
+    counters[FACTORIZATIONS] += 1
+    nw.real[FACTORIZED] = 0.0
+    if n_lu > 0:
+        if call_kernel(nw.whole[FACTOR], at(nw, AT_X), at(nw, AT_D), at(nw, AT_LU)) < 0:
+            return USER_ERROR
+        if lu[n_lu - 1] < GROWTH_LIMIT:  # False for NaN too
+            nw.real[FACTORIZED], nw.real[BY_LAPACK] = 1.0, 0.0
+            return CONVERGED
+    # the pivots chosen in advance do not serve here (or there are none): partial pivoting
+    if call_kernel(nw.whole[MATRIX], at(nw, AT_X), at(nw, AT_D), at(nw, AT_LU)) < 0:
+        return USER_ERROR
+    counters[LAPACK] += 1
+    dense = nw.real[nw.whole[AT_DENSE] : nw.whole[AT_DENSE] + n * n]
+    dense[:] = 0.0
+    total = 0.0
+    for i in range(nnz):
+        dense[nw.whole[PATTERN + i] + n * nw.whole[PATTERN + nnz + i]] = lu[i]
+        total += lu[i]
+    if not np.isfinite(total):
+        return NOT_FINITE
+    size = np.array([n, 0], dtype=np.int32)
+    m = size.ctypes.data
+    pivots = nw.whole.ctypes.data + 8 * (PATTERN + 2 * nnz)
+    call_getrf(nw.whole[GETRF], m, m, at(nw, AT_DENSE), m, pivots, m + 4)
+    for i in range(n):  # an exact zero is rare in floating point; a hopeless pivot is not
+        largest = 0.0
+        for j in range(i, n):
+            largest = max(largest, abs(dense[i + n * j]))
+        if not abs(dense[i + n * i]) > 1e-15 * largest:
+            return SINGULAR
+    nw.real[FACTORIZED], nw.real[BY_LAPACK] = 1.0, 1.0
+    return CONVERGED
+
+
+@njit(nogil=True, inline="never")
+def back_substitute(nw):  # type: ignore[no-untyped-def]
+    """dx = -columns * J^-1 F."""
+    if nw.real[BY_LAPACK] == 0.0:
+        call_kernel(nw.whole[SOLVE], at(nw, AT_LU), at(nw, AT_F), at(nw, AT_DX))
+        return
+    n, nnz = nw.whole[N], nw.whole[NNZ]
+    F, dx, lu = nw.whole[AT_F], nw.whole[AT_DX], nw.whole[AT_LU]
+    for i in range(n):
+        nw.real[dx + i] = nw.real[F + i]
+    size = np.array([n, 1, 0, 78], dtype=np.int32)  # 78 is the letter N: not transposed
+    m = size.ctypes.data
+    pivots = nw.whole.ctypes.data + 8 * (PATTERN + 2 * nnz)
+    call_getrs(nw.whole[GETRS], m + 12, m, m + 4, at(nw, AT_DENSE), m, pivots, at(nw, AT_DX), m, m + 8)
+    for i in range(n):
+        nw.real[dx + i] *= -nw.real[lu + nnz + i]
+
+
+@njit(nogil=True, inline="never")
+def newton(nw, weights, tolerance, max_iterations, reuse, by_rows, counters):  # type: ignore[no-untyped-def]
+    """Solve F(x; d) = 0 from the start value in x.
+
+    weights (n,): updates are measured as the largest |dx_i| * weights_i; entries of 0 are ignored.
+    tolerance: converged when the next update would be smaller, theta/(1-theta) |dx| <= tolerance.
+    reuse: keep the old factorisation if its last contraction rate was below this.
+    by_rows: converged when every row is at its rounding level instead.
+    """
+    n = nw.whole[N]
+    if n == 0:
+        return CONVERGED
+    x = unknowns(nw)
+    F = nw.real[nw.whole[AT_F] : nw.whole[AT_F] + n]
+    dx = nw.real[nw.whole[AT_DX] : nw.whole[AT_DX] + n]
+    linear = nw.whole[LINEAR] == 1
+    fresh = nw.real[FACTORIZED] == 0.0 or nw.real[RATE] >= reuse
+    if fresh:
+        code = factorize(nw, counters)
+        if code != CONVERGED:
+            return code
+    previous = 0.0
+    for iteration in range(max_iterations):
+        if call_kernel(nw.whole[RESIDUAL], at(nw, AT_X), at(nw, AT_D), at(nw, AT_F)) < 0:
+            return USER_ERROR
+        counters[RESIDUALS] += 1
+        if by_rows:
+            start = nw.whole[AT_LU] + (nw.whole[N_LU] if nw.real[BY_LAPACK] == 0.0 else nw.whole[NNZ]) + n
+            satisfied = True
+            for i in range(n):
+                bound = nw.real[start + i]
+                if bound > 0.0 and not abs(F[i]) <= bound:
+                    satisfied = False
+            if satisfied:
+                return CONVERGED
+        back_substitute(nw)
+        counters[ITERATIONS] += 1
+        size = 0.0
+        total = 0.0
+        for i in range(n):
+            x[i] += dx[i]
+            total += dx[i]
+            size = max(size, abs(dx[i]) * weights[i])
+        if not np.isfinite(total):
+            nw.real[FACTORIZED] = 0.0
+            return NOT_FINITE
+        if by_rows:
+            # at the rounding level the updates stop shrinking: nothing more to gain
+            if iteration >= 2 and size >= 0.5 * previous and size <= 1e-10:
+                return CONVERGED
+        elif linear and fresh:
+            return CONVERGED
+        elif iteration == 0:
+            # with a fresh matrix the rate is that of the last steps; an old one has to prove itself
+            rate = min(0.3, nw.real[FRESH_RATE]) if fresh else 0.3
+            if size * rate <= 0.1 * tolerance:
+                nw.real[FRESH_RATE] *= AGING
+                return CONVERGED
+        else:
+            theta = size / previous if previous > 0.0 else 0.0
+            nw.real[RATE] = theta
+            if fresh and iteration == 1:
+                nw.real[FRESH_RATE] = theta + 1e-6
+            if theta >= 0.9 and size > 1e-13:
+                nw.real[FACTORIZED] = 0.0
+                return DIVERGED
+            if theta < 0.9 and size * theta / (1.0 - theta) <= tolerance or size <= 1e-15:
+                return CONVERGED
+        previous = size
+    nw.real[FACTORIZED] = 0.0
+    if by_rows and previous <= 1e-12:
+        return CONVERGED
+    return DIVERGED

@@ -1,0 +1,116 @@
+"""A system of nonlinear equations F(x; d) = 0, from symbols to what the compiled Newton loop needs.
+
+Everything implicit in the package is one of these: the step, the projection, the multipliers, the initial values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import casadi as ca
+import numpy as np
+
+from dalembert.compiler import Kernel
+from dalembert.model.point import Environment
+from dalembert.numerics.kernels import Request
+from dalembert.numerics.lu import EliminationPlan, SingularMatrix, plan_elimination
+from dalembert.numerics.native import lapack_address
+from dalembert.numerics.newton import FRESH_RATE, N_MEMORY, Newton
+
+# Compiled elimination pays as long as its straight-line code stays in the instruction cache and compiles quickly.
+MAX_OPERATIONS = 20_000
+MAX_ORDER = 150
+
+
+@dataclass(frozen=True, eq=False)
+class Nonlinear:
+    """F(x; d) = 0 with a (possibly simplified) scaled Jacobian.
+
+    Attributes
+    ----------
+    x, d : (n,), (nd,) symbols
+        Unknowns and data.
+    residual : (n,)
+        F, rows scaled.
+    jacobian : (n, n) sparse
+        dF/dx, columns scaled by ``columns``: the update is dx = -columns * (jacobian^-1 F).
+    columns : (n,)
+        Column scaling.
+    row_tolerance : (n,)
+        Converged when \\|F_i\\| <= row_tolerance_i for all i with a positive entry; all zeros: judge by the update.
+    linear : bool
+        One iteration solves it.
+    """
+
+    name: str
+    x: ca.SX
+    d: ca.SX
+    residual: ca.SX
+    jacobian: ca.SX
+    columns: ca.SX
+    row_tolerance: ca.SX
+    env: Environment
+    linear: bool = False
+    plan: EliminationPlan | None = field(default=None)
+
+    @property
+    def n(self) -> int:
+        return int(self.x.numel())
+
+    def planned(self, samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> Nonlinear:
+        """With pivots chosen on samples (x, d); without a plan if elimination by LAPACK is the better choice."""
+        if self.n == 0 or self.n > MAX_ORDER or self.env.coefficients or self.plan is not None:
+            return self
+        matrix = ca.Function("matrix", [self.x, self.d], [self.jacobian])
+        dense = [np.asarray(matrix(x, d).full(), dtype=float) for x, d in samples]
+        dense = [m for m in dense if np.all(np.isfinite(m))]
+        if not dense:
+            return self
+        try:
+            plan = plan_elimination(self.jacobian.sparsity(), dense)
+        except SingularMatrix:
+            return self  # LAPACK finds out at run time, with the state at hand for the message
+        if plan.operations > MAX_OPERATIONS:
+            return self
+        return Nonlinear(**{**self.__dict__, "plan": plan})
+
+    def requests(self) -> list[Request]:
+        """The kernels this system needs."""
+        nonzeros = ca.vertcat(*self.jacobian.nonzeros()) if self.jacobian.nnz() else ca.SX.zeros(0, 1)
+        after = ca.vertcat(self.columns, self.row_tolerance)
+        out = [
+            Request(f"{self.name}.residual", self.x, self.d, self.residual, self.env),
+            Request(f"{self.name}.matrix", self.x, self.d, ca.vertcat(nonzeros, after), self.env),
+        ]
+        if self.plan is not None:
+            lu = self.plan.factor(nonzeros)
+            symbols = ca.SX.sym("lu", lu.numel() + 2 * self.n)
+            b = ca.SX.sym("b", self.n)
+            columns = symbols[lu.numel() : lu.numel() + self.n]
+            update = -columns * self.plan.solve(symbols[: lu.numel()], b)
+            out += [
+                Request(f"{self.name}.factor", self.x, self.d, ca.vertcat(lu, after), self.env),
+                Request(f"{self.name}.solve", symbols, b, update),
+            ]
+        return out
+
+    def bind(self, kernels: dict[str, Kernel]) -> Newton:
+        """Work space for the Newton loop."""
+        n, nd, nnz = self.n, self.d.numel(), self.jacobian.nnz()
+        n_lu = self.plan.n_lu if self.plan else 0
+        starts = np.cumsum([N_MEMORY, n, nd, n, n, max(n_lu, nnz) + 2 * n])
+        addresses = [kernels[f"{self.name}.{part}"].address for part in ("residual", "matrix")]
+        for part in ("factor", "solve"):
+            addresses.append(kernels[f"{self.name}.{part}"].address if self.plan else 0)
+        addresses += [lapack_address("dgetrf"), lapack_address("dgetrs")]
+        rows, columns = self.jacobian.sparsity().get_triplet()
+        whole = [*addresses, n, nd, n_lu, nnz, int(self.linear), *starts, *rows, *columns, *[0] * n]
+        real = np.zeros(starts[-1] + n * n)
+        real[FRESH_RATE] = 1.0
+        return Newton(np.array(whole, dtype=np.int64), real)
+
+
+def row_rounding(jacobian: ca.SX, x: ca.SX, scale: ca.SX | float = 0.0) -> ca.SX:
+    """What rounding leaves of the residual rows: a few eps times |J| |x| (n,)."""
+    return 4 * np.finfo(float).eps * (ca.fabs(jacobian) @ ca.fabs(x) + scale)

@@ -1,0 +1,159 @@
+"""Stages: small nonlinear systems that correct part of a state row in place.
+
+The projection onto the constraints and the solution for multipliers and accelerations are stages. A stage takes the
+row, solves F(x; t, row, p) = 0 where x holds some entries of the row and a few extra unknowns, and writes the
+entries back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import casadi as ca
+import numpy as np
+from numba import njit, types
+
+from dalembert.compiler import Kernel
+from dalembert.model.point import Environment
+from dalembert.model.system import System
+from dalembert.numerics.kernels import Request
+from dalembert.numerics.layout import Layout
+from dalembert.numerics.native import call_kernel
+from dalembert.numerics.newton import AT_D, NEWTON_TYPE, N, Newton, at, data, newton, unknowns
+from dalembert.numerics.nonlinear import Nonlinear
+
+
+@dataclass(frozen=True, eq=False)
+class StageData:
+    """Symbols every stage is written in: d = [t, row, p, phi0]."""
+
+    system: System
+    layout: Layout
+    t: ca.SX
+    row: ca.SX
+    p: ca.SX
+    phi0: ca.SX
+
+    @staticmethod
+    def make(system: System, layout: Layout) -> StageData:
+        sym = ca.SX.sym
+        return StageData(
+            system, layout, sym("t"), sym("row", layout.n), sym("p", system.parameters.size), sym("phi0", system.nphi)
+        )
+
+    @property
+    def d(self) -> ca.SX:
+        return ca.vertcat(self.t, self.row, self.p, self.phi0)
+
+    @property
+    def old(self) -> dict[str, ca.SX]:
+        """Blocks of the row as it comes in."""
+        return self.layout.split(self.row)
+
+    def environment(self) -> Environment:
+        return Environment(self.system, self.p)
+
+
+@dataclass(frozen=True, eq=False)
+class StageSystem:
+    """A stage before compilation: which blocks of the row it corrects, and its equations."""
+
+    blocks: tuple[str, ...]
+    system: Nonlinear
+    by_rows: bool
+    keep: bool  # start the extra unknowns from their last values instead of zero
+    layout: Layout
+    metric: ca.SX | None = None  # W, if error estimates are to be projected with this stage
+
+    def planned(self, samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> StageSystem:
+        return replace(self, system=self.system.planned(samples))
+
+    def requests(self) -> list[Request]:
+        out = self.system.requests()
+        if self.metric is not None:
+            out.append(Request(f"{self.system.name}.tangent", *self._tangent(self.metric), self.system.env))
+        return out
+
+    def _tangent(self, W: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
+        """P e for an estimate e of the corrected blocks: W P e + H^T nu = W e, H P e = 0 [E93, section 3]."""
+        system = self.system
+        e = ca.SX.sym("e", self.layout.indices(self.blocks).size)
+        n = W.shape[0]
+        b = ca.vertcat(W @ e[:n], ca.SX.zeros(system.n - n, 1))
+        here = ca.vertcat(system.d[1 + self.layout.indices(self.blocks)], ca.SX.zeros(system.n - e.numel(), 1))
+        matrix = ca.substitute(system.jacobian, system.x, here)
+        if system.plan is not None:
+            solution = system.plan.solve(system.plan.factor(ca.vertcat(*matrix.nonzeros())), b)
+        else:
+            solution = ca.solve(ca.densify(matrix), b)
+        return e, system.d, solution[: e.numel()]
+
+    def bind(self, kernels: dict[str, Kernel]) -> Stage:
+        index = self.layout.indices(self.blocks)
+        tangent = kernels[f"{self.system.name}.tangent"].address if self.metric is not None else 0
+        head = [int(self.by_rows), int(self.keep), MOST_ITERATIONS, tangent, index.size]
+        return Stage(
+            newton=self.system.bind(kernels),
+            whole=np.array([*head, *index], dtype=np.int64),
+            real=np.zeros(self.system.n + 2 * index.size),
+        )
+
+
+MOST_ITERATIONS = 12
+# positions in Stage.whole; the positions in the row follow from INDEX on
+BY_ROWS, KEEP, LIMIT, TANGENT, N_INDEX, INDEX = range(6)
+
+
+class Stage(NamedTuple):
+    """A compiled stage. real: weights of Newton's updates (n), then work space for estimates (2, n_index)."""
+
+    newton: Newton
+    whole: np.ndarray
+    real: np.ndarray
+
+
+STAGE_TYPE = types.NamedTuple([NEWTON_TYPE, types.int64[::1], types.float64[::1]], Stage)
+
+
+@njit(nogil=True, inline="never")
+def run_stage(stage, t, row, extra, tolerance, reuse, counters):  # type: ignore[no-untyped-def]
+    """Correct ``row`` in place; extra unknowns are left in ``extra``. Returns a code of newton()."""
+    nw = stage.newton
+    x, d = unknowns(nw), data(nw)
+    n, m = x.size, stage.whole[N_INDEX]
+    if n == 0:
+        return 0
+    weights = stage.real[:n]
+    d[0] = t
+    d[1 : 1 + row.size] = row
+    for i in range(m):
+        x[i] = row[stage.whole[INDEX + i]]
+        weights[i] = 1.0 / (abs(x[i]) + 1e-3)  # updates count relative to the size of what they change
+    for i in range(m, n):
+        if stage.whole[KEEP] == 0:
+            x[i] = 0.0
+            weights[i] = 0.0
+        else:
+            weights[i] = 1.0 / (abs(x[i]) + 1e-3)
+    code = newton(nw, weights, tolerance, stage.whole[LIMIT], reuse, stage.whole[BY_ROWS] == 1, counters)
+    if code == 0:
+        for i in range(m):
+            row[stage.whole[INDEX + i]] = x[i]
+        for i in range(m, n):
+            extra[i - m] = x[i]
+    return code
+
+
+@njit(nogil=True, inline="never")
+def project_estimate(stage, estimate):  # type: ignore[no-untyped-def]
+    """Take the part normal to the constraints of the last `run_stage` out of an error estimate, in place."""
+    n, m = stage.newton.whole[N], stage.whole[N_INDEX]
+    for i in range(m):
+        stage.real[n + i] = estimate[stage.whole[INDEX + i]]
+    start = stage.real.ctypes.data + 8 * n
+    code = call_kernel(stage.whole[TANGENT], start, at(stage.newton, AT_D), start + 8 * m)
+    for i in range(m):
+        estimate[stage.whole[INDEX + i]] = stage.real[n + m + i]
+    return code

@@ -1,0 +1,111 @@
+"""How a run ended, what it cost, and the errors raised at the door.
+
+Inside the compiled loop a failure is an integer; outside it is a member of `Status` whose text carries the
+remedy. Bad input never gets that far: it is refused with one of the `ValueError` subclasses below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Status(IntEnum):
+    """Outcome of an integration. Values >= 0 are good; each member carries a message for people."""
+
+    message: str
+
+    def __new__(cls, value: int, message: str) -> Status:
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.message = message
+        return member
+
+    SUCCESS = 0, "The end of the time span was reached."
+    EVENT = 1, "A terminal event occurred."
+    RUNNING = 2, "The run is not finished."
+    INTERRUPTED = -1, "Interrupted by the user; everything computed so far is kept."
+    MAX_STEPS = -2, "max_steps was reached before the end. Raise max_steps, loosen rtol/atol, or shorten t_span."
+    STEP_TOO_SMALL = -3, (
+        "The step size fell below the resolution of floating point. Near a kinematic singularity the constraints "
+        "lose rank there; otherwise the right-hand side may be discontinuous or rtol/atol too tight."
+    )
+    SINGULAR = -4, (
+        "The constraints lose rank (kinematic singularity) or the mass matrix is singular on their kernel: "
+        "accelerations and multipliers are not determined there. Stop before it, or change the model."
+    )
+    NEWTON_FAILED = -5, (
+        "Newton's method did not converge although the step was reduced as far as possible. With a fixed step, "
+        "use a smaller h; otherwise check the model for discontinuities."
+    )
+    PROJECTION_FAILED = -6, (
+        "The projection onto the constraints did not converge although the step was reduced as far as possible. "
+        "The state is far from the manifold or the constraints lose rank."
+    )
+    NOT_FINITE = -7, "A model function returned NaN or infinity, and smaller steps did not avoid it."
+    USER_ERROR = -8, "A Python function of the model raised an exception."
+    MULTIPLIERS_FAILED = -9, (
+        "Accelerations and multipliers could not be solved for at an accepted state: the constraints lose rank or "
+        "the force law has no solution there."
+    )
+
+    @property
+    def ok(self) -> bool:
+        """True for a run that ended as asked."""
+        return self in (Status.SUCCESS, Status.EVENT)
+
+
+@dataclass
+class Stats:
+    """What a run cost.
+
+    Attributes
+    ----------
+    steps, rejected
+        Accepted steps; steps repeated because the error estimate was too large.
+    newton_failures
+        Steps repeated because Newton, the projection or a model function failed.
+    residuals, jacobians, factorizations, newton_iterations, projections
+        Counts over the run. A Jacobian is always assembled together with its factorisation.
+    lapack_factorizations
+        Factorisations in which the compiled pivot sequence was refused by its guard and LAPACK took over.
+    wall_time, compile_time
+        Seconds in the integration, and in tracing, compiling or loading kernels before it.
+    method, formulation, projection
+        What was used, in words.
+    """
+
+    steps: int = 0
+    rejected: int = 0
+    newton_failures: int = 0
+    residuals: int = 0
+    jacobians: int = 0
+    factorizations: int = 0
+    lapack_factorizations: int = 0
+    newton_iterations: int = 0
+    projections: int = 0
+    wall_time: float = 0.0
+    compile_time: float = 0.0
+    method: str = ""
+    formulation: str = ""
+    projection: str = ""
+
+
+class ModelError(ValueError):
+    """The model is not well formed: a shape, a name, a mass matrix."""
+
+
+class OptionError(ValueError):
+    """An argument of `solve` or of a method, formulation or projection makes no sense."""
+
+
+class InconsistentError(ValueError):
+    """The initial values violate the constraints; the message lists the residuals by constraint name."""
+
+
+class RedundantError(ModelError):
+    """Constraints depend on each other at the initial state; the message names them."""
+
+
+class BlackBoxWarning(UserWarning):
+    """A function of the model could not be traced and runs as a black box (slower, finite differences)."""
