@@ -1,3 +1,17 @@
 """dalembert: constrained mechanical systems without drift."""
 
 __version__ = "0.1.0"
+
+from dalembert.driver import Consistent, consistent, solve
+from dalembert.formulations import Index1, Index2, Index3, formulations
+from dalembert.integrators import BDF, methods
+from dalembert.model import Hessenberg, Lagrangian, System, black_box
+from dalembert.numerics.projection import Projection
+from dalembert.problems import problems
+from dalembert.solution import Solution
+from dalembert.storage import load
+
+__all__ = [
+    "BDF", "Consistent", "Hessenberg", "Index1", "Index2", "Index3", "Lagrangian", "Projection", "Solution", "System",
+    "black_box", "consistent", "formulations", "load", "methods", "problems", "solve",
+]  # fmt: skip

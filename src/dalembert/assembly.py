@@ -17,7 +17,7 @@ from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator, StepData
 from dalembert.model.point import Environment
 from dalembert.model.system import System
-from dalembert.numerics.compiled import single_stage
+from dalembert.numerics.compiled import map_rows, single_stage
 from dalembert.numerics.kernels import Request, build_kernels
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.multipliers import multiplier_stage
@@ -30,70 +30,100 @@ SAMPLES = 8  # states on which pivots are chosen
 MAX_STAGES = 3
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Assembly:
-    """Everything compiled that a run needs."""
+    """Everything compiled; holds no state of a run."""
 
     system: System
     layout: Layout
     kernels: dict[str, Kernel]
-    step: Newton
-    stages: tuple[Stage, Stage, Stage]
-    n_stages: int
-    multipliers: Stage
+    step: Nonlinear
+    stages: list[StageSystem]
+    multipliers: StageSystem
     labels: list[str]
-    step_system: Nonlinear
 
     @property
     def n_step(self) -> int:
         """Unknowns of a step: the row without the accelerations."""
         return self.layout.n - self.system.nv
 
-    def set_parameters(self, p: np.ndarray, phi0: np.ndarray) -> None:
-        """Write parameters and the values of the invariants into the data of all systems."""
-        _data(self.step)[3 + self.n_step :] = p
+    def workspace(self, p: np.ndarray) -> Workspace:
+        """Fresh work space for one run with the parameters ``p``."""
+        bound = [s.bind(self.kernels) for s in self.stages]
+        bound += [empty_stage() for _ in range(MAX_STAGES - len(bound))]
+        work = Workspace(
+            self, self.step.bind(self.kernels), (bound[0], bound[1], bound[2]), self.multipliers.bind(self.kernels), p
+        )
+        work.set_invariants(np.zeros(self.system.nphi))
+        return work
+
+    def evaluate(self, name: str, t: np.ndarray, rows: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """A kernel of (row, [t, p]) along a run: t (nt,), rows (nt, n) -> (nt, n_out)."""
+        kernel = self.kernels[name]
+        out = np.empty((len(t), kernel.n_out))
+        map_rows()(kernel.address, np.ascontiguousarray(t), np.ascontiguousarray(rows), np.concatenate([[0.0], p]), out)
+        error = self.take_error()
+        if error is not None:
+            raise error
+        return out
+
+    def take_error(self) -> BaseException | None:
+        """An exception raised by a Python function of the model during a run, if any."""
+        errors = [e for e in (kernel.take_error() for kernel in self.kernels.values()) if e is not None]
+        return errors[0] if errors else None
+
+
+@dataclass(frozen=True, eq=False)
+class Workspace:
+    """The arrays of one run."""
+
+    assembly: Assembly
+    step: Newton
+    stages: tuple[Stage, Stage, Stage]
+    multipliers: Stage
+    p: np.ndarray
+
+    @property
+    def n_stages(self) -> int:
+        return len(self.assembly.stages)
+
+    def set_invariants(self, phi0: np.ndarray) -> None:
+        """Write the parameters and the values of the invariants into the data of all systems."""
+        n = self.assembly.layout.n
+        data_of(self.step)[3 + self.assembly.n_step :] = self.p
         for stage in (*self.stages[: self.n_stages], self.multipliers):
-            _data(stage.newton)[1 + self.layout.n :] = np.concatenate([p, phi0])
+            data_of(stage.newton)[1 + n :] = np.concatenate([self.p, phi0])
 
-    def residuals(self, t: float, row: np.ndarray, p: np.ndarray) -> dict[str, np.ndarray]:
-        """g, g', k, phi and M, G, K at a row."""
-        s = self.system
-        out = self.kernels["levels"](row, np.concatenate([[t], p]))
-        names = ["g", "g_dot", "k", "phi"]
-        sizes = [s.nlam, s.nlam, s.nmu, s.nphi]
-        edges = np.cumsum([0, *sizes])
-        return {n: out[edges[i] : edges[i + 1]] for i, n in enumerate(names)}
+    def levels(self, t: float, row: np.ndarray) -> dict[str, np.ndarray]:
+        """Residuals g, g_dot, k and invariants phi at a row."""
+        s = self.assembly.system
+        out = self.assembly.kernels["levels"](row, np.concatenate([[t], self.p]))
+        edges = np.cumsum([0, s.nlam, s.nlam, s.nmu, s.nphi])
+        return {n: out[edges[i] : edges[i + 1]] for i, n in enumerate(("g", "g_dot", "k", "phi"))}
 
-    def matrices(self, t: float, row: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def matrices(self, t: float, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mass matrix (nv, nv) and constraint matrix [G; K] (nlam + nmu, nv) at a row."""
-        s = self.system
-        out = self.kernels["matrices"](row, np.concatenate([[t], p]))
+        s = self.assembly.system
+        out = self.assembly.kernels["matrices"](row, np.concatenate([[t], self.p]))
         mass = out[: s.nv**2].reshape(s.nv, s.nv, order="F")
         return mass, out[s.nv**2 :].reshape(s.nlam + s.nmu, s.nv, order="F")
 
     def complete(self, t: float, row: np.ndarray) -> int:
-        """Solve for multipliers and accelerations in place; code of newton()."""
-        counters = np.zeros(N_COUNTERS, dtype=np.int64)
-        extra = np.zeros(max(1, self.layout.n))
-        return single_stage()(self.multipliers, float(t), row, extra, 1e-13, counters)
+        """Solve for multipliers and accelerations in place; a code of newton()."""
+        return self._run(self.multipliers, t, row, 1e-13)
 
     def project(self, t: float, row: np.ndarray, stages: Sequence[Stage] | None = None) -> int:
-        """Run the projection stages on a row in place; code of newton()."""
-        counters = np.zeros(N_COUNTERS, dtype=np.int64)
-        extra = np.zeros(max(1, 3 * self.layout.n))
+        """Run projection stages on a row in place; a code of newton()."""
         for stage in self.stages[: self.n_stages] if stages is None else stages:
-            code = single_stage()(stage, float(t), row, extra, 1e-12, counters)
+            code = self._run(stage, t, row, 1e-12)
             if code != 0:
                 return code
         return 0
 
-    def take_error(self) -> BaseException | None:
-        """An exception raised by a Python function of the model during a run, if any."""
-        for kernel in self.kernels.values():
-            error = kernel.take_error()
-            if error is not None:
-                return error
-        return None
+    def _run(self, stage: Stage, t: float, row: np.ndarray, tolerance: float) -> int:
+        counters = np.zeros(N_COUNTERS, dtype=np.int64)
+        extra = np.zeros(stage.real.size + 1)
+        return int(single_stage()(stage, float(t), row, extra, tolerance, counters))
 
 
 def make_layout(system: System, formulation: Formulation) -> Layout:
@@ -133,20 +163,7 @@ def assemble(
     requests = step_system.requests() + multiplier_system.requests() + _level_requests(system, layout)
     for s in stage_systems:
         requests += s.requests()
-    kernels = build_kernels(requests)
-    bound = [s.bind(kernels) for s in stage_systems]
-    bound += [empty_stage() for _ in range(MAX_STAGES - len(bound))]
-    return Assembly(
-        system=system,
-        layout=layout,
-        kernels=kernels,
-        step=step_system.bind(kernels),
-        stages=(bound[0], bound[1], bound[2]),
-        n_stages=len(stage_systems),
-        multipliers=multiplier_system.bind(kernels),
-        labels=labels,
-        step_system=step_system,
-    )
+    return Assembly(system, layout, build_kernels(requests), step_system, stage_systems, multiplier_system, labels)
 
 
 def _step(
@@ -208,7 +225,7 @@ def empty_stage() -> Stage:
     return Stage(newton, np.zeros(INDEX, dtype=np.int64), np.zeros(0))
 
 
-def _data(newton: Newton) -> np.ndarray:
+def data_of(newton: Newton) -> np.ndarray:
     """View of the data d of a nonlinear system."""
     start = newton.whole[AT_D]
     return newton.real[start : start + newton.whole[N_DATA]]

@@ -98,20 +98,19 @@ def _coefficients(k, available, nodes_address, out_address):  # type: ignore[no-
                 weight *= (t - nodes[j]) / (nodes[i] - nodes[j])
         out[HISTORY + i] = weight
     out[0] = c0
-    # local error of order j: x[t_n, ..., t_{n-j-1}] prod_{i=1..j} (t_n - t_{n-i}) / c0(j)
+    # local error of order j, h x[t_n, ..., t_{n-j-1}] prod_{i=1..j} (t_n - t_{n-i}): the residual of the formula times h,
+    # larger than the error of x_n by the factor h c0 = 1 + 1/2 + ... + 1/j on a uniform grid, as usual [BCP96, 5.2]
     for which in range(3):
         j = k - 1 + which
         if j < 1 or j + 1 > available:
             continue
         start = 1 + 2 * HISTORY + which * (HISTORY + 1)
         difference_weights(nodes, j + 2, out[start:])
-        scale = 1.0
-        leading = 0.0
+        scale = t - nodes[1]
         for i in range(1, j + 1):
             scale *= t - nodes[i]
-            leading += 1.0 / (t - nodes[i])
         for i in range(j + 2):
-            out[start + i] *= scale / leading
+            out[start + i] *= scale
     return 0
 
 

@@ -204,6 +204,17 @@ class System:
         return {name: int(self._symbols[name].numel()) for name in NAMES}
 
     @property
+    def velocity_names(self) -> tuple[str, ...]:
+        """Names of the velocity components."""
+        if self.space.flat:
+            return tuple(f"{name}'" for name in self.space.names)
+        return tuple(f"v{i}" for i in range(self.nv))
+
+    def initial_values(self, q0: Any, v0: Any) -> dict[str, Any]:
+        """Which variables the arguments q0 and v0 of `solve` set."""
+        return {"q": q0, "v": v0}
+
+    @property
     def black_boxes(self) -> list[str]:
         """Functions of the model that could not be traced (empty for a fully compiled model)."""
         return [call.role for call in self.calls]

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numba
-import numpy as np
 from numba import njit, types
 
 from dalembert.compiler import cache_directory
@@ -22,7 +21,9 @@ from dalembert.compiler.cache import cache_enabled
 from dalembert.numerics.interpolation import lagrange_weights
 from dalembert.numerics.loop import RUN_TYPE, SIGNATURE, _integrate
 from dalembert.numerics.loop import complete as _complete
+from dalembert.numerics.loop import copy
 from dalembert.numerics.loop import correct as _correct
+from dalembert.numerics.native import OPTIONS, call_kernel
 from dalembert.numerics.stage import STAGE_TYPE, run_stage
 
 
@@ -56,7 +57,7 @@ def compile_cached(decorator: Callable[..., Any], signature: Any, function: Call
 @cache
 def integrate() -> Callable[..., int]:
     """The integration loop."""
-    return compile_cached(njit, SIGNATURE, _integrate, nogil=True)
+    return compile_cached(njit, SIGNATURE, _integrate, **OPTIONS)
 
 
 def _single_stage(stage, t, row, extra, tolerance, counters):  # type: ignore[no-untyped-def]
@@ -68,12 +69,12 @@ def single_stage() -> Callable[..., int]:
     """Run one stage on one row."""
     f8, i8 = types.float64[::1], types.int64[::1]
     signature = types.int64(STAGE_TYPE, types.float64, f8, f8, types.float64, i8)
-    return compile_cached(njit, signature, _single_stage, nogil=True)
+    return compile_cached(njit, signature, _single_stage, **OPTIONS)
 
 
 def _evaluate(run, stages, multipliers, nodes, rows, orders, times, out):  # type: ignore[no-untyped-def]
     """Rows at ``times`` from stored steps: interpolate, project, complete. Returns the number of failures."""
-    weights = np.zeros(32)
+    weights = run.coefficients
     forward = nodes[-1] >= nodes[0]
     failures = 0
     for i in range(times.size):
@@ -87,15 +88,16 @@ def _evaluate(run, stages, multipliers, nodes, rows, orders, times, out):  # typ
                 high = middle
         row = out[i]
         if nodes[low] == t:
-            row[:] = rows[low]
+            copy(rows[low], row)
             continue
         low = max(low, 1)
         count = min(orders[low], low) + 1
         first = low - count + 1
         lagrange_weights(t, nodes, first, count, weights)
-        row[:] = 0.0
-        for j in range(count):
-            row += weights[j] * rows[first + j]
+        for m in range(row.size):
+            row[m] = 0.0
+            for j in range(count):
+                row[m] += weights[j] * rows[first + j, m]
         if _correct(run, stages, t, row) != 0 or _complete(run, multipliers, t, row) != 0:
             failures += 1
     return failures
@@ -107,6 +109,23 @@ def evaluate() -> Callable[..., int]:
     f8, m8, i8 = types.float64[::1], types.float64[:, ::1], types.int64[::1]
     stages = types.UniTuple(STAGE_TYPE, 3)
     signature = types.int64(RUN_TYPE, stages, STAGE_TYPE, f8, m8, i8, f8, m8)
-    return compile_cached(njit, signature, _evaluate, nogil=True)
+    return compile_cached(njit, signature, _evaluate, **OPTIONS)
 
 
+
+
+def _map_rows(address, times, rows, data, out):  # type: ignore[no-untyped-def]
+    """out[i] = kernel(rows[i], [times[i], p]); data is [., p]."""
+    for i in range(times.size):
+        data[0] = times[i]
+        code = call_kernel(address, rows[i].ctypes.data, data.ctypes.data, out[i].ctypes.data)
+        if code < 0:
+            return code
+    return 0
+
+
+@cache
+def map_rows() -> Callable[..., int]:
+    """Evaluate a kernel along a run."""
+    f8, m8 = types.float64[::1], types.float64[:, ::1]
+    return compile_cached(njit, types.int64(types.int64, f8, m8, f8, m8), _map_rows, **OPTIONS)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from numba import njit
+from dalembert.numerics.native import inner
 
 
-@njit(nogil=True)
+
+@inner
 def lagrange_weights(t, nodes, first, count, out):  # type: ignore[no-untyped-def]
     """out[i]: weight of node first+i in the value at t of the polynomial through ``count`` nodes."""
     for i in range(count):
@@ -17,7 +18,7 @@ def lagrange_weights(t, nodes, first, count, out):  # type: ignore[no-untyped-de
         out[i] = weight
 
 
-@njit(nogil=True)
+@inner
 def difference_weights(nodes, count, out):  # type: ignore[no-untyped-def]
     """out[i]: weight of node i in the divided difference over the first ``count`` nodes."""
     for i in range(count):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from dalembert.numerics.control import (
     BIAS_DOWN,
@@ -26,7 +26,7 @@ from dalembert.numerics.control import (
     weighted_norm,
 )
 from dalembert.numerics.interpolation import lagrange_weights
-from dalembert.numerics.native import call_coefficients, call_kernel
+from dalembert.numerics.native import call_coefficients, call_kernel, inner
 from dalembert.numerics.newton import CONVERGED, DIVERGED, FACTORIZATIONS, NEWTON_TYPE, data, newton, unknowns
 from dalembert.numerics.newton import NOT_FINITE as NEWTON_NOT_FINITE
 from dalembert.numerics.newton import SINGULAR as NEWTON_SINGULAR
@@ -106,7 +106,13 @@ RUN_TYPE = types.NamedTuple(
 OUTPUT_TYPE = types.NamedTuple([_f8, _m8, _i8, _f8, _i8, _m8], Output)
 
 
-@njit(nogil=True)
+@inner
+def copy(source, target):  # type: ignore[no-untyped-def]
+    for i in range(source.size):
+        target[i] = source[i]
+
+
+@inner
 def combine(run, weights, first, count, start, out):  # type: ignore[no-untyped-def]
     """out = sum of weights[first + i] * row[start + i]."""
     n = out.size
@@ -120,7 +126,7 @@ def combine(run, weights, first, count, start, out):  # type: ignore[no-untyped-
                 out[j] += w * row[j]
 
 
-@njit(nogil=True)
+@inner
 def set_weights(run, h, reference):  # type: ignore[no-untyped-def]
     """Weights 1/(atol + rtol |y|) of the error test and of Newton's updates."""
     size = abs(h)
@@ -132,7 +138,7 @@ def set_weights(run, h, reference):  # type: ignore[no-untyped-def]
         run.weights[1, i] = w * scale if run.controlled[i] == 1 else loose * scale
 
 
-@njit(nogil=True, inline="never")
+@inner
 def correct(run, stages, t, row):  # type: ignore[no-untyped-def]
     """Project a row onto the constraints, in place."""
     extra = run.scratch[2]
@@ -143,21 +149,21 @@ def correct(run, stages, t, row):  # type: ignore[no-untyped-def]
     return CONVERGED
 
 
-@njit(nogil=True, inline="never")
+@inner
 def complete(run, multipliers, t, row):  # type: ignore[no-untyped-def]
     """Solve for the multipliers and accelerations that belong to a row, in place."""
     n = row.size
     if run.whole[OWN_MULTIPLIERS] == 0:
         return run_stage(multipliers, t, row, run.scratch[2], 1e-13, 0.0, run.counters)
     trial = run.scratch[1]
-    trial[:] = row
+    copy(row, trial)
     code = run_stage(multipliers, t, trial, run.scratch[2], 1e-13, 0.0, run.counters)
     for i in range(run.whole[N_STEP], n):  # accelerations only
         row[i] = trial[i]
     return code
 
 
-@njit(nogil=True, inline="never")
+@inner
 def interpolate(run, order, t, out):  # type: ignore[no-untyped-def]
     """Row at t by the polynomial of the last accepted step (rows 1 .. order+1)."""
     w = run.coefficients
@@ -166,7 +172,7 @@ def interpolate(run, order, t, out):  # type: ignore[no-untyped-def]
     combine(run, w, 0, count, 1, out)
 
 
-@njit(nogil=True)
+@inner
 def cause_of(code, otherwise):  # type: ignore[no-untyped-def]
     """Status for a failed solve."""
     if code == NEWTON_NOT_FINITE:
@@ -178,7 +184,7 @@ def cause_of(code, otherwise):  # type: ignore[no-untyped-def]
     return otherwise
 
 
-@njit(nogil=True, inline="never")
+@inner
 def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     """One step of order k and size h into row 0. Returns CONVERGED or a cause (a Status value)."""
     n = run.whole[N_STEP]
@@ -218,7 +224,7 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     return CONVERGED
 
 
-@njit(nogil=True, inline="never")
+@inner
 def error_of(run, stages, which):  # type: ignore[no-untyped-def]
     """Weighted local error of order k - 1 + which."""
     past = min(run.whole[NODES], HISTORY)
@@ -229,7 +235,7 @@ def error_of(run, stages, which):  # type: ignore[no-untyped-def]
     return weighted_norm(run.estimate, run.weights[0], 0, run.whole[N_STEP])
 
 
-@njit(nogil=True)
+@inner
 def accept(run):  # type: ignore[no-untyped-def]
     """Row 0 becomes row 1; the oldest ring position becomes the new row 0."""
     last = run.slots[HISTORY]
@@ -248,7 +254,7 @@ def accept(run):  # type: ignore[no-untyped-def]
         run.peak[i] = max(run.peak[i], abs(row[i]))
 
 
-@njit(nogil=True, inline="never")
+@inner
 def choose(run, stages, error):  # type: ignore[no-untyped-def]
     """Order and size of the next step; called before `accept`."""
     k = run.whole[ORDER]
@@ -270,16 +276,16 @@ def choose(run, stages, error):  # type: ignore[no-untyped-def]
     return 1.0
 
 
-@njit(nogil=True)
+@inner
 def store(run, output, t, row, order):  # type: ignore[no-untyped-def]
     i = run.whole[STORED]
     output.t[i] = t
-    output.rows[i] = row
+    copy(row, output.rows[i])
     output.order[i] = order
     run.whole[STORED] = i + 1
 
 
-@njit(nogil=True)
+@inner
 def crosses(before, after, direction):  # type: ignore[no-untyped-def]
     """A sign change in the direction asked for; leaving an exact zero does not count twice."""
     up = before < 0.0 and after >= 0.0
@@ -287,14 +293,14 @@ def crosses(before, after, direction):  # type: ignore[no-untyped-def]
     return (up and direction >= 0) or (down and direction <= 0)
 
 
-@njit(nogil=True)
+@inner
 def evaluate_events(run, row, parameters, which):  # type: ignore[no-untyped-def]
     """Event functions at a row into event_values[which]; parameters[0] is the time."""
     out = run.event_values[which]
     call_kernel(run.whole[EVENT_KERNEL], row.ctypes.data, parameters.ctypes.data, out.ctypes.data)
 
 
-@njit(nogil=True, inline="never")
+@inner
 def locate(run, stages, multipliers, parameters, index, order):  # type: ignore[no-untyped-def]
     """Time of event ``index`` within the last step, by bisection safeguarded regula falsi on the interpolant.
 
@@ -336,7 +342,7 @@ def locate(run, stages, multipliers, parameters, index, order):  # type: ignore[
     return right
 
 
-@njit(nogil=True, inline="never")
+@inner
 def watch(run, stages, multipliers, parameters, output, order):  # type: ignore[no-untyped-def]
     """Find, sort and store the events of the last step. Returns the terminal time, or NaN."""
     n = run.whole[N_EVENTS]
@@ -350,17 +356,17 @@ def watch(run, stages, multipliers, parameters, output, order):  # type: ignore[
         t = locate(run, stages, multipliers, parameters, i, order)
         if np.isnan(t):
             t = run.nodes[1]
-            run.scratch[0][:] = row
+            copy(row, run.scratch[0])
         j = run.whole[EVENTS_STORED]  # insertion sort in the direction of time
         forward = run.nodes[1] >= run.nodes[2]
         while j > first and ((output.event_t[j - 1] > t) == forward) and output.event_t[j - 1] != t:
             output.event_t[j] = output.event_t[j - 1]
             output.event_index[j] = output.event_index[j - 1]
-            output.event_rows[j] = output.event_rows[j - 1]
+            copy(output.event_rows[j - 1], output.event_rows[j])
             j -= 1
         output.event_t[j] = t
         output.event_index[j] = i
-        output.event_rows[j] = run.scratch[0]
+        copy(run.scratch[0], output.event_rows[j])
         run.whole[EVENTS_STORED] += 1
     stop = np.nan
     for j in range(first, run.whole[EVENTS_STORED]):
@@ -381,7 +387,6 @@ def watch(run, stages, multipliers, parameters, output, order):  # type: ignore[
 def _integrate(run, step, stages, multipliers, parameters, output):  # type: ignore[no-untyped-def]
     """Advance until the end, a terminal event, a failure, or until Python is wanted (RUNNING)."""
     forward = run.real[T_END] >= run.real[T]
-    n_row = run.estimate.size
     while True:
         t, t_end = run.real[T], run.real[T_END]
         if t == t_end:
@@ -471,7 +476,7 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
                 return RUNNING
             row = run.scratch[0]
             if when == t_new:
-                row[:] = run.rows[run.slots[1]]
+                copy(run.rows[run.slots[1]], row)
             else:
                 interpolate(run, k, when, row)
                 code = correct(run, stages, when, row)

@@ -25,6 +25,7 @@ def multiplier_stage(data: StageData) -> StageSystem:
     x = ca.vertcat(*[y[b] for b in BLOCKS])
     residual = ca.vertcat(point.auxiliary, point.h, point.g_ddot, point.k_dot, point.balance)
     jacobian = ca.jacobian(residual, x)
+    linear = not env.coefficients and not ca.depends_on(jacobian, x)
     return StageSystem(
         BLOCKS,
         Nonlinear(
@@ -36,7 +37,8 @@ def multiplier_stage(data: StageData) -> StageSystem:
             columns=ca.SX.ones(x.numel(), 1),
             row_tolerance=ca.SX.zeros(x.numel(), 1),
             env=env,
-            linear=not env.coefficients and not ca.depends_on(jacobian, x),
+            linear=linear,
+            every=not linear,
         ),
         by_rows=False,
         keep=False,

@@ -9,8 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.extending import get_cython_function_address, intrinsic
+
+# How the inner functions are compiled: no reference counting of array views (their owners are held by the caller, and
+# the atomic counters cost more than a small kernel), hence no allocation either; division by zero gives inf.
+OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False, "error_model": "numpy"}
+inner = njit(**OPTIONS)
+view = njit(inline="always", **OPTIONS)  # functions that return a slice: without counting, slices cannot cross calls
 
 _WORD = ir.IntType(64)
 

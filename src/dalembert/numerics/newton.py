@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
-from dalembert.numerics.native import call_getrf, call_getrs, call_kernel
+from dalembert.numerics.native import call_getrf, call_getrs, call_kernel, inner, view
 
 # results of newton()
 CONVERGED, DIVERGED, NOT_FINITE, SINGULAR, USER_ERROR = 0, 1, 2, 3, -1
@@ -24,9 +24,9 @@ GROWTH_LIMIT = 1e8  # of the compiled elimination: beyond it more than half of t
 
 # positions in Newton.whole: addresses, sizes, and where the parts of Newton.real begin
 (
-    RESIDUAL, MATRIX, FACTOR, SOLVE, GETRF, GETRS, N, N_DATA, N_LU, NNZ, LINEAR,
-    AT_X, AT_D, AT_F, AT_DX, AT_LU, AT_DENSE, PATTERN,
-) = range(18)  # fmt: skip
+    RESIDUAL, MATRIX, FACTOR, SOLVE, GETRF, GETRS, N, N_DATA, N_LU, NNZ, LINEAR, EVERY,
+    AT_X, AT_D, AT_F, AT_DX, AT_LU, AT_DENSE, INFO, ONE, LETTER, PATTERN,
+) = range(22)  # fmt: skip
 # positions in Newton.real before the parts: is there a factorisation, is it LAPACK's, last contraction rate, and that
 # of a matrix fresh from this very step
 FACTORIZED, BY_LAPACK, RATE, FRESH_RATE = 0, 1, 2, 3
@@ -38,7 +38,8 @@ class Newton(NamedTuple):
     """Kernels (by address), sizes and work space of one nonlinear system; see `numerics.nonlinear`.
 
     real: memory, x (n), d (nd), F (n), dx (n), lu, dense (n, n) column by column.
-    whole: the entries above, then rows and columns of the nonzeros (2 nnz), then LAPACK's pivots (n).
+    whole: the entries above (INFO, ONE, LETTER: arguments of LAPACK), then rows and columns of the nonzeros (2 nnz),
+    then LAPACK's pivots (n, 32 bit).
     """
 
     whole: np.ndarray
@@ -48,25 +49,25 @@ class Newton(NamedTuple):
 NEWTON_TYPE = types.NamedTuple([types.int64[::1], types.float64[::1]], Newton)
 
 
-@njit(nogil=True)
+@view
 def unknowns(nw):  # type: ignore[no-untyped-def]
     """View of x (n,)."""
     return nw.real[nw.whole[AT_X] : nw.whole[AT_X] + nw.whole[N]]
 
 
-@njit(nogil=True)
+@view
 def data(nw):  # type: ignore[no-untyped-def]
     """View of d (nd,)."""
     return nw.real[nw.whole[AT_D] : nw.whole[AT_D] + nw.whole[N_DATA]]
 
 
-@njit(nogil=True)
+@inner
 def at(nw, part):  # type: ignore[no-untyped-def]
     """Address of a part of nw.real."""
     return nw.real.ctypes.data + 8 * nw.whole[part]
 
 
-@njit(nogil=True, inline="never")
+@inner
 def factorize(nw, counters):  # type: ignore[no-untyped-def]
     """Factorise at (x, d). Returns CONVERGED, SINGULAR, NOT_FINITE or USER_ERROR."""
     n, n_lu, nnz = nw.whole[N], nw.whole[N_LU], nw.whole[NNZ]
@@ -91,10 +92,10 @@ def factorize(nw, counters):  # type: ignore[no-untyped-def]
         total += lu[i]
     if not np.isfinite(total):
         return NOT_FINITE
-    size = np.array([n, 0], dtype=np.int32)
-    m = size.ctypes.data
+    m = nw.whole.ctypes.data + 8 * N  # little-endian: the low half of a 64-bit integer is the 32-bit one
+    info = nw.whole.ctypes.data + 8 * INFO
     pivots = nw.whole.ctypes.data + 8 * (PATTERN + 2 * nnz)
-    call_getrf(nw.whole[GETRF], m, m, at(nw, AT_DENSE), m, pivots, m + 4)
+    call_getrf(nw.whole[GETRF], m, m, at(nw, AT_DENSE), m, pivots, info)
     for i in range(n):  # an exact zero is rare in floating point; a hopeless pivot is not
         largest = 0.0
         for j in range(i, n):
@@ -105,7 +106,7 @@ def factorize(nw, counters):  # type: ignore[no-untyped-def]
     return CONVERGED
 
 
-@njit(nogil=True, inline="never")
+@inner
 def back_substitute(nw):  # type: ignore[no-untyped-def]
     """dx = -columns * J^-1 F."""
     if nw.real[BY_LAPACK] == 0.0:
@@ -115,15 +116,17 @@ def back_substitute(nw):  # type: ignore[no-untyped-def]
     F, dx, lu = nw.whole[AT_F], nw.whole[AT_DX], nw.whole[AT_LU]
     for i in range(n):
         nw.real[dx + i] = nw.real[F + i]
-    size = np.array([n, 1, 0, 78], dtype=np.int32)  # 78 is the letter N: not transposed
-    m = size.ctypes.data
+    m = nw.whole.ctypes.data + 8 * N
+    info = nw.whole.ctypes.data + 8 * INFO
     pivots = nw.whole.ctypes.data + 8 * (PATTERN + 2 * nnz)
-    call_getrs(nw.whole[GETRS], m + 12, m, m + 4, at(nw, AT_DENSE), m, pivots, at(nw, AT_DX), m, m + 8)
+    letter = nw.whole.ctypes.data + 8 * LETTER
+    one = nw.whole.ctypes.data + 8 * ONE
+    call_getrs(nw.whole[GETRS], letter, m, one, at(nw, AT_DENSE), m, pivots, at(nw, AT_DX), m, info)
     for i in range(n):
         nw.real[dx + i] *= -nw.real[lu + nnz + i]
 
 
-@njit(nogil=True, inline="never")
+@inner
 def newton(nw, weights, tolerance, max_iterations, reuse, by_rows, counters):  # type: ignore[no-untyped-def]
     """Solve F(x; d) = 0 from the start value in x.
 
@@ -144,8 +147,13 @@ def newton(nw, weights, tolerance, max_iterations, reuse, by_rows, counters):  #
         code = factorize(nw, counters)
         if code != CONVERGED:
             return code
+    every = nw.whole[EVERY] == 1
     previous = 0.0
     for iteration in range(max_iterations):
+        if every and iteration > 0:  # full Newton or Gauss-Newton
+            code = factorize(nw, counters)
+            if code != CONVERGED:
+                return code
         if call_kernel(nw.whole[RESIDUAL], at(nw, AT_X), at(nw, AT_D), at(nw, AT_F)) < 0:
             return USER_ERROR
         counters[RESIDUALS] += 1

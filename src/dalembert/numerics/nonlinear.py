@@ -41,6 +41,8 @@ class Nonlinear:
         Converged when \\|F_i\\| <= row_tolerance_i for all i with a positive entry; all zeros: judge by the update.
     linear : bool
         One iteration solves it.
+    every : bool
+        A fresh matrix in every iteration instead of one for all.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Nonlinear:
     row_tolerance: ca.SX
     env: Environment
     linear: bool = False
+    every: bool = False
     plan: EliminationPlan | None = field(default=None)
 
     @property
@@ -105,7 +108,7 @@ class Nonlinear:
             addresses.append(kernels[f"{self.name}.{part}"].address if self.plan else 0)
         addresses += [lapack_address("dgetrf"), lapack_address("dgetrs")]
         rows, columns = self.jacobian.sparsity().get_triplet()
-        whole = [*addresses, n, nd, n_lu, nnz, int(self.linear), *starts, *rows, *columns, *[0] * n]
+        whole = [*addresses, n, nd, n_lu, nnz, int(self.linear), int(self.every), *starts, 0, 1, ord("N"), *rows, *columns, *[0] * n]
         real = np.zeros(starts[-1] + n * n)
         real[FRESH_RATE] = 1.0
         return Newton(np.array(whole, dtype=np.int64), real)

@@ -204,6 +204,7 @@ def _stage(name: str, options: Projection, data: StageData, blocks: list[str], c
         row_tolerance=ca.densify(tolerance),
         env=env,
         linear=linear,
+        every=options.iteration == "gauss-newton" and not linear,
     )
     return StageSystem(
         (*blocks, "s") if ns else tuple(blocks),

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from dalembert.compiler import Kernel
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.kernels import Request
 from dalembert.numerics.layout import Layout
-from dalembert.numerics.native import call_kernel
+from dalembert.numerics.native import call_kernel, inner
 from dalembert.numerics.newton import AT_D, NEWTON_TYPE, N, Newton, at, data, newton, unknowns
 from dalembert.numerics.nonlinear import Nonlinear
 
@@ -117,7 +117,7 @@ class Stage(NamedTuple):
 STAGE_TYPE = types.NamedTuple([NEWTON_TYPE, types.int64[::1], types.float64[::1]], Stage)
 
 
-@njit(nogil=True, inline="never")
+@inner
 def run_stage(stage, t, row, extra, tolerance, reuse, counters):  # type: ignore[no-untyped-def]
     """Correct ``row`` in place; extra unknowns are left in ``extra``. Returns a code of newton()."""
     nw = stage.newton
@@ -127,7 +127,8 @@ def run_stage(stage, t, row, extra, tolerance, reuse, counters):  # type: ignore
         return 0
     weights = stage.real[:n]
     d[0] = t
-    d[1 : 1 + row.size] = row
+    for i in range(row.size):
+        d[1 + i] = row[i]
     for i in range(m):
         x[i] = row[stage.whole[INDEX + i]]
         weights[i] = 1.0 / (abs(x[i]) + 1e-3)  # updates count relative to the size of what they change
@@ -146,7 +147,7 @@ def run_stage(stage, t, row, extra, tolerance, reuse, counters):  # type: ignore
     return code
 
 
-@njit(nogil=True, inline="never")
+@inner
 def project_estimate(stage, estimate):  # type: ignore[no-untyped-def]
     """Take the part normal to the constraints of the last `run_stage` out of an error estimate, in place."""
     n, m = stage.newton.whole[N], stage.whole[N_INDEX]

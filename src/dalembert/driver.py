@@ -1,0 +1,451 @@
+"""`solve` and `consistent`: the only place that knows models, formulations, methods and numerics together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from dalembert.assembly import Assembly, Workspace, assemble, make_layout
+from dalembert.events import EventSet, compile_events
+from dalembert.formulations.base import Formulation, as_formulation
+from dalembert.integrators.base import Integrator, as_method
+from dalembert.integrators.bdf import BDF
+from dalembert.model.system import System
+from dalembert.numerics import loop
+from dalembert.numerics.compiled import evaluate as evaluate_dense
+from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
+from dalembert.numerics.projection import Projection
+from dalembert.progress import progress_bar
+from dalembert.run import Options, Result, execute, slope, spread
+from dalembert.solution import PARTS, Drift, Solution, State
+from dalembert.start import check_model, initial_row, nearest, not_finite, solve_contact, violations
+from dalembert.status import InconsistentError, ModelError, OptionError, Stats, Status
+
+Initial = Literal["check", "project", "assume"]
+SMALLEST_RTOL = 100 * np.finfo(float).eps
+
+
+def solve(
+    system: System,
+    t_span: Sequence[float],
+    q0: Any = None,
+    v0: Any = None,
+    *,
+    method: str | Integrator = "auto",
+    formulation: str | Formulation | None = None,
+    projection: str | Projection | None = "default",
+    rtol: Any = 1e-6,
+    atol: Any = 1e-8,
+    h: Any = None,
+    t_eval: Any = None,
+    events: Any = None,
+    first_step: float | None = None,
+    max_step: float = np.inf,
+    max_steps: int | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    initial: Initial = "check",
+    progress: bool = False,
+    r0: Any = None,
+    w0: Any = None,
+    s0: Any = None,
+) -> Solution:
+    """Integrate a constrained mechanical system.
+
+    Parameters
+    ----------
+    system
+        The equations of motion.
+    t_span
+        Start and end time; the end may lie before the start.
+    q0, v0
+        Initial positions (nq,) and velocities (nv,), consistent with the constraints; v0 defaults to rest.
+    method, formulation
+        Names or objects, see `dalembert.methods` and `dalembert.formulations`.
+    projection
+        "default" (what suits the formulation), None, or a `dalembert.Projection`.
+    rtol, atol
+        The local error of component y is kept below ``atol + rtol |y|``; scalars, or one number for each component of
+        (q, v, r).
+    h
+        Fixed step size (the last step is shortened to hit the end) or a list of step sizes; no error control then.
+    t_eval
+        Times at which to store the solution, instead of at every step.
+    events
+        A function or a list of functions of named arguments whose zeros are located, with the optional attributes
+        ``terminal`` (bool, or the number of occurrences after which to stop) and ``direction`` (+1, -1 or 0).
+    first_step, max_step, max_steps
+        Bounds for the step size control; ``max_steps`` limits the number of accepted steps.
+    parameters
+        Parameter values that differ from those of the system.
+    initial
+        "check": refuse inconsistent values; "project": move them to the nearest consistent ones; "assume": trust them.
+    progress
+        Show a progress bar.
+    r0, w0, s0
+        Initial dynamic states; guesses for auxiliary variables and contact coordinates.
+
+    Returns
+    -------
+    Solution
+        With everything computed, also if the run ended early (see ``success`` and ``message``).
+
+    Examples
+    --------
+    >>> import dalembert as da
+    >>> problem = da.problems()["pendulum"]
+    >>> sol = da.solve(problem.system, (0, 10), q0=[1, 0], v0=[0, 0], rtol=1e-8)
+    >>> sol.success
+    True
+    """
+    begin = time.perf_counter()
+    if not isinstance(system, System):
+        raise OptionError(f"system is a {type(system).__name__}; build one with da.System(...) or da.Lagrangian(...).")
+    t0, t1 = _times(t_span)
+    if initial not in ("check", "project", "assume"):
+        raise OptionError(f"initial={initial!r}: choose 'check', 'project' or 'assume'.")
+    the_method = as_method(method, BDF)
+    the_formulation = as_formulation(formulation, the_method.default_formulation)
+    the_method.check(system, the_formulation)
+    the_projection = as_projection(projection, the_formulation)
+    n = len(system.names["q"]) + system.nv + system.nr
+    options = Options(
+        t0=t0, t1=t1, rtol=_tolerance("rtol", rtol, n), atol=_tolerance("atol", atol, n), first_step=0.0,
+        max_step=_positive("max_step", max_step), max_steps=_max_steps(max_steps),
+        steps=_steps(h, t0, t1), t_eval=_t_eval(t_eval, t0, t1),
+    )  # fmt: skip
+    _check_tolerances(options)
+    p = system.parameters.vector(parameters)
+
+    given = system.initial_values(q0, v0)
+    layout = make_layout(system, the_formulation)
+    row = initial_row(system, layout, **given, r=r0, w=w0, s=s0)
+    assembly = _assembly(system, the_method, the_formulation, the_projection, t0, t1, row, p)
+    work = assembly.workspace(p)
+    prepare_start(work, t0, row, initial, float(options.atol.max()))
+    event_set = compile_events(events, system, layout)
+    options.event_kernel, options.event_rules = event_set.address, event_set.rules
+    options.first_step = _first_step(first_step, work, row, options)
+    stats = Stats(
+        compile_time=time.perf_counter() - begin, method=the_method.describe(),
+        formulation=the_formulation.describe(), projection=the_projection.describe() if assembly.stages and the_projection else "none",
+    )  # fmt: skip
+
+    begin = time.perf_counter()
+    with progress_bar(progress, t0, t1, system.name) as tick:
+        result = execute(work, the_method, the_formulation, row, options, tick)
+    stats.wall_time = time.perf_counter() - begin
+    return _solution(work, result, options, event_set, stats, parameters)
+
+
+@dataclass(frozen=True)
+class Consistent:
+    """A consistent state: positions, velocities, and the accelerations and multipliers that belong to them."""
+
+    t: float
+    q: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+    r: np.ndarray
+    w: np.ndarray
+    s: np.ndarray
+    lam: np.ndarray
+    mu: np.ndarray
+
+
+def consistent(
+    system: System,
+    q0: Any = None,
+    v0: Any = None,
+    t0: float = 0.0,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    initial: Initial = "project",
+    r0: Any = None,
+    w0: Any = None,
+    s0: Any = None,
+) -> Consistent:
+    """The nearest state that satisfies all constraints, with its multipliers and accelerations.
+
+    Positions are moved orthogonally onto the position constraints, then velocities onto the velocity constraints.
+
+    Examples
+    --------
+    >>> import dalembert as da
+    >>> state = da.consistent(da.problems()["pendulum"].system, [2.0, 0.0], [1.0, 1.0])
+    >>> state.q, state.v
+    (array([1., 0.]), array([0., 1.]))
+    """
+    method = BDF()
+    formulation = as_formulation(None, method.default_formulation)
+    p = system.parameters.vector(parameters)
+    layout = make_layout(system, formulation)
+    row = initial_row(system, layout, **system.initial_values(q0, v0), r=r0, w=w0, s=s0)
+    work = _assembly(system, method, formulation, Projection(), t0, t0 + 1.0, row, p).workspace(p)
+    prepare_start(work, float(t0), row, initial, 1e-8)
+    return Consistent(t=float(t0), **{name: row[layout.slice(name)].copy() for name in PARTS})
+
+
+def as_projection(given: str | Projection | None, formulation: Formulation) -> Projection | None:
+    """The projection meant by the argument ``projection`` of `solve`."""
+    if given is None or isinstance(given, Projection):
+        return given
+    if given == "default":
+        return Projection() if formulation.projects else None
+    raise OptionError(f"projection={given!r}: give 'default', None or da.Projection(...).")
+
+
+def _assembly(
+    system: System,
+    method: Integrator,
+    formulation: Formulation,
+    projection: Projection | None,
+    t0: float,
+    t1: float,
+    row: np.ndarray,
+    p: np.ndarray,
+) -> Assembly:
+    """Compiled once per combination and kept with the system."""
+    cache: dict[Any, Assembly] = system.__dict__.setdefault("_assemblies", {})
+    key = (type(method), formulation, projection)
+    if key not in cache:
+        start = {"t": t0, "row": row, "h": 1e-3 * (t1 - t0), "p": p}
+        cache[key] = assemble(system, method, formulation, projection, start)
+    return cache[key]
+
+
+def prepare_start(work: Workspace, t: float, row: np.ndarray, initial: Initial, tolerance: float) -> None:
+    """Check or repair an initial row and complete it, in place."""
+    system, layout = work.assembly.system, work.assembly.layout
+    solve_contact(system, t, row, layout, work.p)
+    check_model(work, t, row)
+    if initial == "project":
+        nearest(work, t, row)
+    elif initial == "check":
+        wrong = violations(work, t, row, tolerance)
+        if wrong:
+            raise InconsistentError(
+                "the initial values are not consistent: " + "; ".join(wrong) + ". Correct them, or use "
+                "initial='project' to move to the nearest consistent state."
+            )
+        work.project(t, row)  # from within the tolerance to rounding level
+    code = work.complete(t, row)
+    error = work.assembly.take_error()
+    if error is not None:
+        raise error
+    if code != 0:
+        where = not_finite(system, layout, t, row, work.p)
+        reason = where or "the equations for accelerations and multipliers have no unique solution"
+        raise ModelError(f"{reason} at the initial values (t = {t:g}).")
+    work.set_invariants(work.levels(t, row)["phi"])
+
+
+# ---------------------------------------------------------------------- arguments
+def _times(t_span: Sequence[float]) -> tuple[float, float]:
+    try:
+        t0, t1 = (float(x) for x in t_span)
+    except (TypeError, ValueError):
+        raise OptionError(f"t_span={t_span!r}: give the start and the end time, (t0, t1).") from None
+    if not (np.isfinite(t0) and np.isfinite(t1)):
+        raise OptionError(f"t_span=({t0}, {t1}): start and end must be finite.")
+    if t0 == t1:
+        raise OptionError(f"t_span=({t0:g}, {t1:g}) is empty: start and end are equal.")
+    return t0, t1
+
+
+def _tolerance(name: str, value: Any, n: int) -> np.ndarray:
+    x = np.asarray(value, dtype=float)
+    if x.ndim > 1 or (x.ndim == 1 and x.size != n):
+        raise OptionError(f"{name} has shape {x.shape}; give a number or {n} numbers, one for each of (q, v, r).")
+    if not np.all(np.isfinite(x)) or np.any(x < 0):
+        raise OptionError(f"{name}={value!r} must be finite and not negative.")
+    return np.full(n, float(x)) if x.ndim == 0 else x.copy()
+
+
+def _check_tolerances(options: Options) -> None:
+    if np.any((options.rtol == 0) & (options.atol == 0)):
+        raise OptionError("rtol and atol are both zero: no solution is that accurate.")
+    small = (options.rtol > 0) & (options.rtol < SMALLEST_RTOL)
+    if np.any(small & (options.atol < SMALLEST_RTOL)):
+        raise OptionError(f"rtol={options.rtol.min():g} is below what floating point can resolve ({SMALLEST_RTOL:.1g}).")
+
+
+def _positive(name: str, value: float) -> float:
+    if not isinstance(value, (int, float, np.floating, np.integer)) or not value > 0:
+        raise OptionError(f"{name}={value!r} must be positive.")
+    return float(value)
+
+
+def _max_steps(value: int | None) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise OptionError(f"max_steps={value!r}: give a positive whole number, or None for no limit.")
+    return int(value)
+
+
+def _steps(h: Any, t0: float, t1: float) -> np.ndarray | None:
+    """Prescribed step sizes: constant with a shorter last one, or as listed."""
+    if h is None:
+        return None
+    x = np.asarray(h, dtype=float)
+    if x.ndim > 1 or not np.all(np.isfinite(x)) or np.any(x == 0) or x.size == 0:
+        raise OptionError(f"h={h!r}: give a step size or a list of step sizes, not zero.")
+    span = t1 - t0
+    if x.ndim == 0:
+        size = abs(float(x))
+        count = max(1, int(np.ceil(abs(span) / size - 1e-9)))
+        return np.full(count, np.sign(span) * size)
+    steps = np.abs(x) * np.sign(span)
+    if not np.isclose(steps.sum(), span, rtol=1e-9):
+        raise OptionError(f"h: the steps add up to {steps.sum():g}, t_span is {span:g} long.")
+    return steps
+
+
+def _t_eval(t_eval: Any, t0: float, t1: float) -> np.ndarray | None:
+    if t_eval is None:
+        return None
+    x = np.atleast_1d(np.asarray(t_eval, dtype=float))
+    low, high = min(t0, t1), max(t0, t1)
+    if x.ndim != 1 or not np.all(np.isfinite(x)):
+        raise OptionError(f"t_eval has shape {x.shape}: give a list of finite times.")
+    if x.size and (x.min() < low or x.max() > high):
+        raise OptionError(f"t_eval must lie within t_span; {x.min():g} .. {x.max():g} leaves [{low:g}, {high:g}].")
+    if np.any(np.diff(x) * np.sign(t1 - t0) <= 0):
+        raise OptionError("t_eval must be sorted in the direction of t_span, without repetitions.")
+    return x
+
+
+def _first_step(given: float | None, work: Workspace, row: np.ndarray, options: Options) -> float:
+    """First step of a first-order method [Hairer, Norsett, Wanner, Solving ODEs I, II.4], signed."""
+    span = options.t1 - options.t0
+    direction = np.sign(span)
+    if given is not None:
+        return float(direction * min(_positive("first_step", given), abs(span)))
+    layout = work.assembly.layout
+    rtol, atol = spread(options, layout, work.assembly.system)
+    scale = 1.0 / (atol + rtol * np.abs(row) + 1e-300)
+    d1 = slope(work, row)
+    index = layout.indices(("q", "v"))
+
+    def norm(x: np.ndarray) -> float:
+        return float(np.sqrt(np.mean((x[index] * scale[index]) ** 2))) if index.size else 0.0
+
+    rate = norm(d1)
+    guess = min(1e-4 * abs(span), 1e-3 / (rate * min(float(options.rtol.max()), 1e-3)) if rate > 0 else np.inf)
+    guess = max(guess, 1e-12 * abs(span))
+    trial = row + direction * guess * d1
+    if work.complete(options.t0 + direction * guess, trial) != 0:
+        work.assembly.take_error()
+        return float(direction * min(guess, 1e-6 * abs(span)))
+    curvature = norm((slope(work, trial) - d1) / guess)
+    h = np.sqrt(0.1 / curvature) if curvature > 0 else 1e-3 * abs(span)
+    return float(direction * min(h, 1e-2 * abs(span), options.max_step))
+
+
+# ---------------------------------------------------------------------- results
+def _solution(
+    work: Workspace,
+    result: Result,
+    options: Options,
+    events: EventSet,
+    stats: Stats,
+    parameters: Mapping[str, Any] | None,
+) -> Solution:
+    assembly, system, layout = work.assembly, work.assembly.system, work.assembly.layout
+    whole, counters = result.state.whole, result.state.counters
+    stats.steps, stats.rejected = int(whole[loop.STEPS]), int(whole[loop.REJECTED])
+    stats.newton_failures, stats.projections = int(whole[loop.FAILURES]), int(whole[loop.PROJECTIONS])
+    stats.residuals, stats.newton_iterations = int(counters[RESIDUALS]), int(counters[ITERATIONS])
+    stats.factorizations = stats.jacobians = int(counters[FACTORIZATIONS])
+    stats.lapack_factorizations = int(counters[LAPACK]) if assembly.step.plan is not None else 0
+    error = assembly.take_error() or events.take_error()
+    status = result.status
+    if isinstance(error, KeyboardInterrupt):
+        status, error = Status.INTERRUPTED, None
+    t_reached = float(result.state.real[loop.T])
+    p = work.p
+
+    def split(rows: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: rows[:, layout.slice(name)] for name in PARTS}
+
+    def dense(times: np.ndarray) -> dict[str, np.ndarray]:
+        fresh = assembly.workspace(p)
+        fresh.set_invariants(work.levels(options.t0, result.rows[0])["phi"])
+        out = np.empty((times.size, layout.n))
+        failures = evaluate_dense()(
+            result.state, fresh.stages, fresh.multipliers, result.t, result.rows, result.orders, times, out
+        )
+        if failures:
+            raise ValueError(f"{failures} of {times.size} points could not be put back onto the constraints.")
+        return split(out)
+
+    def drift() -> Drift:
+        levels = assembly.evaluate("levels", result.t, result.rows, p)
+        edges = np.cumsum([0, system.nlam, system.nlam, system.nmu, system.nphi])
+        g, g_dot, k, phi = (levels[:, edges[i] : edges[i + 1]] for i in range(4))
+        return Drift(g, g_dot, k, phi - phi[:1])
+
+    def energy() -> np.ndarray:
+        return assembly.evaluate("energy", result.t, result.rows, p)[:, 0]
+
+    at_events = [result.event_index == i for i in range(events.count)]
+    return Solution(
+        t=result.t,
+        parts=split(result.rows),
+        status=status,
+        message=_message(status, t_reached, work, result, error, events),
+        stats=stats,
+        names={**{k: tuple(x) for k, x in system.names.items()}, "v": tuple(system.velocity_names)},
+        t_events=[result.event_t[m] for m in at_events],
+        events=[State(result.event_t[m], **split(result.event_rows[m])) for m in at_events],
+        orders=result.orders,
+        parameters={k: np.asarray(x).tolist() for k, x in system.parameters.unflatten(p).items()},
+        system_name=system.name,
+        dense=options.t_eval is None,
+        evaluator=dense,
+        drift_of=drift,
+        energy_of=energy if system.energy is not None else None,
+    )
+
+
+def _message(
+    status: Status, t: float, work: Workspace, result: Result, error: BaseException | None, events: EventSet
+) -> str:
+    """The status in words, with the time, the cause and what to try."""
+    if status == Status.SUCCESS:
+        return status.message
+    if status == Status.EVENT:
+        index = int(result.event_index[-1])
+        return f"Stopped by event {index} ({events.names[index]}) at t = {result.event_t[-1]:.10g}."
+    message = f"Stopped at t = {t:.10g} after {int(result.state.whole[loop.STEPS])} steps. {status.message}"
+    if error is not None:
+        return f"{message} {type(error).__name__}: {error}"
+    if status in (Status.INTERRUPTED, Status.MAX_STEPS):
+        return message
+    system, layout = work.assembly.system, work.assembly.layout
+    state = result.state
+    for i in (1, 0):  # the last accepted row, then the trial that failed
+        row = state.rows[state.slots[i]]
+        try:
+            where = not_finite(system, layout, float(state.nodes[i]), row, work.p)
+        except Exception as problem:
+            where = f"a model function failed there ({problem})"
+        if where:
+            return f"{message} Cause: {where}."
+    _, C = work.matrices(t, state.rows[state.slots[1]])
+    norms = np.linalg.norm(C, axis=1)
+    if len(C) and np.all(np.isfinite(C)) and np.all(norms > 0):
+        s = np.linalg.svd(C / norms[:, None])
+        if s.S[-1] < 1e-3 * s.S[0]:
+            labels = [*system.names["constraints"], *system.names["velocity_constraints"]]
+            heavy = [labels[i] for i in np.flatnonzero(np.abs(s.U[:, -1]) > 0.1)]
+            message += (
+                f" The constraints {', '.join(map(repr, heavy))} are nearly dependent here (smallest singular value "
+                f"{s.S[-1]:.2g}): this is a kinematic singularity."
+            )
+    return message
+

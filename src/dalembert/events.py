@@ -1,0 +1,101 @@
+"""Events: functions of the state whose zeros are located during a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dalembert.compiler import Kernel, python_kernel
+from dalembert.model.blackbox import argument_names
+from dalembert.model.symbols import NAMES
+from dalembert.model.system import System
+from dalembert.model.tracing import Namespace, TraceError, to_sx, vector
+from dalembert.numerics.kernels import Request, build_kernels
+from dalembert.numerics.layout import Layout
+from dalembert.status import OptionError
+
+
+@dataclass(frozen=True, eq=False)
+class EventSet:
+    """Compiled event functions; ``rules`` (2, n): direction, and occurrences until the run ends (0: never)."""
+
+    names: list[str]
+    rules: np.ndarray
+    kernel: Kernel | None = field(default=None)
+
+    @property
+    def count(self) -> int:
+        return len(self.names)
+
+    @property
+    def address(self) -> int:
+        return self.kernel.address if self.kernel is not None else 0
+
+    def take_error(self) -> BaseException | None:
+        return self.kernel.take_error() if self.kernel is not None else None
+
+
+def compile_events(given: Any, system: System, layout: Layout) -> EventSet:
+    """Event functions by argument names, traced if possible, else called in Python."""
+    functions: list[Callable[..., Any]] = [] if given is None else [given] if callable(given) else list(given)
+    rules = np.zeros((2, len(functions)), dtype=np.int64)
+    asked = []
+    for i, f in enumerate(functions):
+        if not callable(f):
+            raise OptionError(f"events: item {i} is {f!r}, not a function.")
+        names = [system.aliases.get(a, a) for a in argument_names(f)]
+        unknown = [n for n in names if n not in NAMES]
+        if unknown:
+            raise OptionError(f"event {_name(f)!r} asks for {unknown[0]!r}; the names are {', '.join(NAMES)}.")
+        asked.append(names)
+        terminal, direction = getattr(f, "terminal", False), getattr(f, "direction", 0)
+        if terminal is not True and terminal is not False and (not isinstance(terminal, int) or terminal < 1):
+            raise OptionError(f"event {_name(f)!r}: terminal={terminal!r} must be a bool or a count >= 1.")
+        rules[0, i] = int(np.sign(direction))
+        rules[1, i] = int(terminal)
+    if not functions:
+        return EventSet([], rules)
+    row, t, p = ca.SX.sym("row", layout.n), ca.SX.sym("t"), ca.SX.sym("p", system.parameters.size)
+    part = {**layout.split(row), "t": t, "p": p}
+
+    def argument(name: str) -> Any:
+        symbols = vector(part[name])
+        if name == "t":
+            return symbols[0]
+        return Namespace(system.parameters.unflatten(symbols)) if name == "p" else symbols
+
+    try:
+        values = [
+            to_sx(f(**dict(zip(argument_names(f), map(argument, names), strict=True))))
+            for f, names in zip(functions, asked, strict=True)
+        ]
+    except TraceError:
+        kernel = _in_python(functions, asked, system, layout)
+    else:
+        for f, value in zip(functions, values, strict=True):
+            if value.numel() != 1:
+                raise OptionError(f"event {_name(f)!r} returned {value.numel()} numbers, expected one.")
+        kernel = build_kernels([Request("events", row, ca.vertcat(t, p), ca.vertcat(*values))])["events"]
+    return EventSet([_name(f) for f in functions], rules, kernel)
+
+
+def _in_python(functions: list[Callable[..., Any]], asked: list[list[str]], system: System, layout: Layout) -> Kernel:
+    """Event functions that cannot be traced are called after every step."""
+
+    def evaluate(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> int:
+        values: dict[str, Any] = {name: a[layout.slice(name)] for name, _ in layout.blocks}
+        values["t"] = float(b[0])
+        values["p"] = Namespace(system.parameters.unflatten(b[1:]))
+        for i, (f, names) in enumerate(zip(functions, asked, strict=True)):
+            out[i] = float(f(**dict(zip(argument_names(f), (values[n] for n in names), strict=True))))
+        return 0
+
+    return python_kernel("events", layout.n, 1 + system.parameters.size, len(functions), evaluate)
+
+
+def _name(f: Callable[..., Any]) -> str:
+    return getattr(f, "__name__", repr(f))

@@ -1,0 +1,287 @@
+"""One integration: the arrays of the compiled loop, filled, driven in slices, and read out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dalembert.assembly import Workspace
+from dalembert.formulations.base import Formulation
+from dalembert.integrators.base import Integrator
+from dalembert.numerics import loop
+from dalembert.numerics.compiled import integrate
+from dalembert.numerics.newton import N_COUNTERS
+from dalembert.status import Status
+
+SLICE = 0.05  # seconds between looks at Ctrl-C and the progress bar
+NO_LIMIT = np.iinfo(np.int64).max
+START_TOLERANCE = 1e-12  # of the starting values of a fixed-step run
+NEWTON_TOLERANCE = 0.02  # of the error allowed in a step
+
+
+@dataclass
+class Options:
+    """Numbers of a run, already checked."""
+
+    t0: float
+    t1: float
+    rtol: np.ndarray
+    atol: np.ndarray
+    first_step: float
+    max_step: float = np.inf
+    max_steps: int | None = None
+    steps: np.ndarray | None = None  # prescribed step sizes
+    t_eval: np.ndarray | None = None
+    event_kernel: int = 0
+    event_rules: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), dtype=np.int64))
+
+
+@dataclass
+class Result:
+    """Rows of a finished run."""
+
+    status: Status
+    t: np.ndarray
+    rows: np.ndarray
+    orders: np.ndarray
+    event_t: np.ndarray
+    event_index: np.ndarray
+    event_rows: np.ndarray
+    state: loop.Run
+
+
+def execute(
+    work: Workspace,
+    method: Integrator,
+    formulation: Formulation,
+    row: np.ndarray,
+    options: Options,
+    progress: Callable[[float, int], None] | None = None,
+) -> Result:
+    """Integrate from a complete row at t0. Ctrl-C ends the run early; what was computed is returned."""
+    run = _prepare(work, method, formulation, row, options)
+    output = _outputs(run, options, row)
+    output = _store_start(run, output, options, row)
+    if options.steps is not None:
+        output = _seed(work, method, formulation, row, options, run, output)
+    parameters = np.concatenate([[0.0], work.p])
+    if options.event_rules.shape[1]:
+        parameters[0] = run.real[loop.T]
+        _evaluate_events(run, options, run.rows[run.slots[1]], parameters)
+    advance = integrate()
+    chunk = 1000
+    status = loop.RUNNING
+    try:
+        while status == loop.RUNNING:
+            run.whole[loop.CHUNK_END] = run.whole[loop.STEPS] + chunk
+            begin = time.perf_counter()
+            status = advance(run, work.step, work.stages, work.multipliers, parameters, output)
+            took = time.perf_counter() - begin
+            if took < 0.5 * SLICE:
+                chunk = min(chunk * 2, 1 << 40)
+            elif took > 2 * SLICE:
+                chunk = max(chunk // 2, 1)
+            if progress is not None:
+                progress(float(run.real[loop.T]), int(run.whole[loop.STEPS]))
+            output = _grow(run, output)
+    except KeyboardInterrupt:
+        status = int(Status.INTERRUPTED)
+    n, m = run.whole[loop.STORED], run.whole[loop.EVENTS_STORED]
+    return Result(
+        Status(status), output.t[:n].copy(), output.rows[:n].copy(), output.order[:n].copy(),
+        output.event_t[:m].copy(), output.event_index[:m].copy(), output.event_rows[:m].copy(), run,
+    )  # fmt: skip
+
+
+def _prepare(
+    work: Workspace, method: Integrator, formulation: Formulation, row: np.ndarray, options: Options
+) -> loop.Run:
+    assembly = work.assembly
+    system, layout, n = assembly.system, assembly.layout, assembly.layout.n
+    fixed = options.steps is not None
+    first_order, max_order = method.order_range(fixed)
+    h = options.steps[0] if options.steps is not None else options.first_step
+    real = np.zeros(loop.N_REAL)
+    real[loop.T], real[loop.H], real[loop.T_END] = options.t0, h, options.t1
+    real[loop.H_MAX] = options.max_step
+    real[loop.NEWTON_TOLERANCE] = NEWTON_TOLERANCE
+    real[loop.REUSE] = _reuse(work)
+    real[loop.STAGE_TOLERANCE] = 1e-12
+    whole = np.zeros(loop.N_WHOLE, dtype=np.int64)
+    whole[loop.ORDER], whole[loop.MAX_ORDER] = first_order, max_order
+    whole[loop.NODES] = 2
+    whole[loop.FIXED] = int(fixed)
+    whole[loop.N_STAGES] = work.n_stages
+    whole[loop.OWN_MULTIPLIERS] = int(formulation.own_multipliers)
+    whole[loop.N_STEP] = assembly.n_step
+    whole[loop.STEP_LIMIT] = NO_LIMIT if options.max_steps is None else options.max_steps
+    whole[loop.PROJECT_ERROR] = int(bool(assembly.stages) and assembly.stages[0].metric is not None)
+    whole[loop.N_EVENTS] = options.event_rules.shape[1]
+    whole[loop.STORE_STEPS] = int(options.t_eval is None)
+    whole[loop.COEFFICIENTS] = method.coefficient_function()
+    whole[loop.EVENT_KERNEL] = options.event_kernel
+    t_eval = options.t_eval if options.t_eval is not None else np.zeros(0)
+    whole[loop.N_EVAL] = t_eval.size
+
+    # the start as two nodes on a line: gives the first predictor its slope
+    nodes = np.zeros(loop.HISTORY + 1)
+    nodes[1], nodes[2] = options.t0, options.t0 - h
+    rows = np.zeros((loop.HISTORY + 1, n))
+    rows[1] = row
+    rows[2] = row - h * slope(work, row)
+
+    power, controlled = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    for unknown in formulation.unknowns(system):
+        part = layout.slice(unknown.name)
+        power[part] = unknown.index - 1
+        controlled[part] = int(unknown.controlled)
+    rtol, atol = spread(options, layout, system)
+    if fixed:  # nothing to control: Newton is to solve to rounding level
+        rtol, atol = np.minimum(rtol, 1e-11), np.minimum(atol, 1e-12)
+    return loop.Run(
+        real=real, whole=whole, nodes=nodes, rows=rows, slots=np.arange(loop.HISTORY + 1, dtype=np.int64),
+        coefficients=np.zeros(loop.N_COEFFICIENTS), estimate=np.zeros(n), scratch=np.zeros((3, max(n, _most(work)))),
+        rtol=rtol, atol=atol, power=power, controlled=controlled, peak=np.abs(row), weights=np.zeros((2, n)),
+        steps=options.steps if options.steps is not None else np.zeros(0), t_eval=t_eval,
+        counters=np.zeros(N_COUNTERS, dtype=np.int64), event_values=np.zeros((3, options.event_rules.shape[1])),
+        event_rules=options.event_rules.copy(),
+    )  # fmt: skip
+
+
+def spread(options: Options, layout: object, system: object) -> tuple[np.ndarray, np.ndarray]:
+    """Tolerances of (q, v, r), given or scalar, spread over the row; algebraic variables take the tightest."""
+    n = layout.n  # type: ignore[attr-defined]
+    index = layout.indices(("q", "v", "r"))  # type: ignore[attr-defined]
+    out = []
+    for given in (options.rtol, options.atol):
+        x = np.full(n, given.min())
+        x[index] = given
+        out.append(x)
+    return out[0], out[1]
+
+
+def slope(work: Workspace, row: np.ndarray) -> np.ndarray:
+    """Time derivative of the differential part of a row, zero elsewhere."""
+    system, layout = work.assembly.system, work.assembly.layout
+    out = np.zeros(layout.n)
+    if system.nq:
+        out[layout.slice("q")] = row[layout.slice("v")]
+    out[layout.slice("v")] = row[layout.slice("a")]
+    return out
+
+
+def _most(work: Workspace) -> int:
+    """Largest number of extra unknowns of a stage."""
+    return max(s.newton.whole[6] for s in (*work.stages, work.multipliers))
+
+
+def _reuse(work: Workspace) -> float:
+    """How bad the contraction may get before the matrix is renewed: cheap factorisations are renewed every step."""
+    kernels = work.assembly.kernels
+    if "step.factor" not in kernels:
+        return 0.3
+    factor = kernels["step.factor"].n_instructions
+    iteration = kernels["step.residual"].n_instructions + kernels["step.solve"].n_instructions
+    return 0.0 if factor < 4 * iteration else 0.1
+
+
+def _outputs(run: loop.Run, options: Options, row: np.ndarray) -> loop.Output:
+    size = 1024 if options.t_eval is None else options.t_eval.size
+    size += 3 + len(options.steps if options.steps is not None else ())
+    events = 16 + 4 * options.event_rules.shape[1]
+    return loop.Output(
+        np.zeros(size), np.zeros((size, row.size)), np.zeros(size, dtype=np.int64),
+        np.zeros(events), np.zeros(events, dtype=np.int64), np.zeros((events, row.size)),
+    )  # fmt: skip
+
+
+def _grow(run: loop.Run, output: loop.Output) -> loop.Output:
+    """Double whatever is nearly full."""
+    if output.t.size - run.whole[loop.STORED] < 3:
+        output = output._replace(t=_double(output.t), rows=_double(output.rows), order=_double(output.order))
+    if output.event_t.size - run.whole[loop.EVENTS_STORED] <= run.whole[loop.N_EVENTS] + 1:
+        output = output._replace(
+            event_t=_double(output.event_t), event_index=_double(output.event_index), event_rows=_double(output.event_rows)
+        )
+    return output
+
+
+def _double(x: np.ndarray) -> np.ndarray:
+    out = np.zeros((2 * x.shape[0], *x.shape[1:]), dtype=x.dtype)
+    out[: x.shape[0]] = x
+    return out
+
+
+def _store_start(run: loop.Run, output: loop.Output, options: Options, row: np.ndarray) -> loop.Output:
+    """The initial state is the first point of the output if it was asked for."""
+    wanted = options.t_eval is None
+    if options.t_eval is not None and options.t_eval.size and options.t_eval[0] == options.t0:
+        wanted = True
+        run.whole[loop.NEXT_EVAL] = 1
+    if wanted:
+        output.t[0], output.rows[0], output.order[0] = options.t0, row, run.whole[loop.ORDER]
+        run.whole[loop.STORED] = 1
+    return output
+
+
+def _seed(
+    work: Workspace,
+    method: Integrator,
+    formulation: Formulation,
+    row: np.ndarray,
+    options: Options,
+    run: loop.Run,
+    output: loop.Output,
+) -> loop.Output:
+    """Starting values of a fixed-step multistep run of order k: k-1 grid points by a run at a tight tolerance."""
+    assert options.steps is not None
+    k = min(int(run.whole[loop.ORDER]), len(options.steps))
+    if k < 2:
+        return output
+    grid = options.t0 + np.cumsum(options.steps[: k - 1])
+    tight = Options(
+        t0=options.t0, t1=float(grid[-1]), rtol=np.full_like(options.rtol, START_TOLERANCE),
+        atol=np.full_like(options.atol, 1e-2 * START_TOLERANCE),
+        first_step=np.sign(options.steps[0]) * min(1e-7 * abs(options.t1 - options.t0), 1e-3 * abs(options.steps[0])),
+        t_eval=grid,
+    )  # fmt: skip
+    tight.first_step = float(tight.first_step)
+    start = execute(work, method, formulation, row, tight)
+    if not start.status.ok:
+        raise RuntimeError(f"the starting values of the fixed-step run failed: {start.status.message}")
+    for i in range(k - 1):
+        run.rows[k - 1 - i] = start.rows[i]
+        run.nodes[k - 1 - i] = grid[i]
+    run.rows[k], run.nodes[k] = row, options.t0
+    run.rows[k + 1 :] = 0.0
+    run.whole[loop.NODES] = k
+    run.whole[loop.STEPS] = k - 1
+    run.real[loop.T] = grid[-1]
+    stored = int(run.whole[loop.STORED])
+    if options.t_eval is None:
+        output.t[stored : stored + k - 1], output.rows[stored : stored + k - 1] = grid, start.rows
+        output.order[stored : stored + k - 1] = k
+        run.whole[loop.STORED] += k - 1
+    else:
+        while run.whole[loop.NEXT_EVAL] < options.t_eval.size:
+            when = options.t_eval[run.whole[loop.NEXT_EVAL]]
+            near = np.flatnonzero(np.isclose(grid, when, rtol=1e-14, atol=0))
+            if not near.size:
+                break
+            output.t[stored], output.rows[stored], output.order[stored] = when, start.rows[near[0]], k
+            stored += 1
+            run.whole[loop.STORED] = stored
+            run.whole[loop.NEXT_EVAL] += 1
+    return output
+
+
+def _evaluate_events(run: loop.Run, options: Options, row: np.ndarray, parameters: np.ndarray) -> None:
+    """Event functions at the start; an exact zero there counts as the sign it leaves with."""
+    import ctypes
+
+    kernel = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(options.event_kernel)
+    row = np.ascontiguousarray(row)
+    kernel(row.ctypes.data, parameters.ctypes.data, run.event_values[0].ctypes.data)

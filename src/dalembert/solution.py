@@ -1,0 +1,209 @@
+"""What a run returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dalembert.status import Stats, Status
+
+# what a solution holds besides q and v, if the system has it
+PARTS = ("q", "v", "a", "r", "w", "s", "lam", "mu")
+
+
+@dataclass(frozen=True)
+class State:
+    """The solution at one time or several: fields as in `Solution`, without (scalar t) or with a time axis first."""
+
+    t: Any
+    q: np.ndarray
+    v: np.ndarray
+    a: np.ndarray
+    r: np.ndarray
+    w: np.ndarray
+    s: np.ndarray
+    lam: np.ndarray
+    mu: np.ndarray
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Residuals of the constraints along a run, time first.
+
+    ``position`` is g (nt, nlam), ``velocity`` is its time derivative (nt, nlam), ``nonholonomic`` is k (nt, nmu) and
+    ``invariants`` the change of the invariants since the start (nt, nphi).
+    """
+
+    position: np.ndarray
+    velocity: np.ndarray
+    nonholonomic: np.ndarray
+    invariants: np.ndarray
+
+    @property
+    def largest(self) -> dict[str, float]:
+        """Largest magnitude of each kind (0 where there is none)."""
+        return {
+            name: float(np.abs(getattr(self, name)).max(initial=0.0))
+            for name in ("position", "velocity", "nonholonomic", "invariants")
+        }
+
+    def __repr__(self) -> str:
+        return "Drift(" + ", ".join(f"{k}={v:.2g}" for k, v in self.largest.items()) + ")"
+
+
+@dataclass(eq=False)
+class Solution:
+    """Trajectory, multipliers and the story of a run.
+
+    Attributes
+    ----------
+    t : (nt,)
+        Times: every accepted step, or ``t_eval``.
+    q, v, a : (nt, n)
+        Positions, velocities, accelerations; ``sol.q[i]`` belongs to ``sol.t[i]``.
+    lam, mu : (nt, nlam), (nt, nmu)
+        Multipliers of the constraints and of the velocity constraints.
+    r, w, s
+        Dynamic states, auxiliary variables, contact coordinates.
+    success, status, message
+        How it ended.
+    t_events, events
+        Lists with one array per event function: times (n,) and a `State` of the solution there.
+    stats : Stats
+        What it cost.
+    names : dict
+        Component names of q, r, w, s, lam, mu.
+    """
+
+    t: np.ndarray
+    parts: dict[str, np.ndarray]
+    status: Status
+    message: str
+    stats: Stats
+    names: dict[str, tuple[str, ...]]
+    t_events: list[np.ndarray] = field(default_factory=list)
+    events: list[State] = field(default_factory=list)
+    orders: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    parameters: dict[str, Any] = field(default_factory=dict)
+    system_name: str = "system"
+    dense: bool = True
+    evaluator: Callable[[np.ndarray], dict[str, np.ndarray]] | None = field(default=None, repr=False)
+    drift_of: Callable[[], Drift] | None = field(default=None, repr=False)
+    energy_of: Callable[[], np.ndarray] | None = field(default=None, repr=False)
+
+    @property
+    def success(self) -> bool:
+        """True if the run reached its end or a terminal event."""
+        return self.status.ok
+
+    @property
+    def q(self) -> np.ndarray:
+        return self.parts["q"]
+
+    @property
+    def v(self) -> np.ndarray:
+        return self.parts["v"]
+
+    @property
+    def a(self) -> np.ndarray:
+        return self.parts["a"]
+
+    @property
+    def r(self) -> np.ndarray:
+        return self.parts["r"]
+
+    @property
+    def w(self) -> np.ndarray:
+        return self.parts["w"]
+
+    @property
+    def s(self) -> np.ndarray:
+        return self.parts["s"]
+
+    @property
+    def lam(self) -> np.ndarray:
+        return self.parts["lam"]
+
+    @property
+    def mu(self) -> np.ndarray:
+        return self.parts["mu"]
+
+    def __call__(self, t: Any) -> State:
+        """Dense output: the solution at ``t`` (scalar or (m,)), of the order of the method.
+
+        Positions and velocities are interpolated and put back onto the constraints that the run was projected onto;
+        multipliers and accelerations are those that belong to them. A solution loaded from a file interpolates all
+        quantities alike.
+        """
+        times = np.atleast_1d(np.asarray(t, dtype=float))
+        if times.ndim != 1:
+            raise ValueError(f"t has {times.ndim} dimensions; give a number or a list of numbers.")
+        if not self.dense:
+            raise ValueError("this run stored its t_eval only; leave t_eval out to get dense output.")
+        low, high = sorted((self.t[0], self.t[-1]))
+        outside = times[~((times >= low) & (times <= high))]
+        if outside.size:
+            raise ValueError(f"t = {outside[0]:g} is outside of the solution, which covers [{low:g}, {high:g}].")
+        rows = self.evaluator(times) if self.evaluator is not None else self._interpolate(times)
+        if np.ndim(t) == 0:
+            return State(float(times[0]), **{name: rows[name][0] for name in PARTS})
+        return State(times, **rows)
+
+    def _interpolate(self, times: np.ndarray) -> dict[str, np.ndarray]:
+        """Polynomials through stored points only."""
+        nodes, out = self.t, {name: np.empty((times.size, x.shape[1])) for name, x in self.parts.items()}
+        sign = 1.0 if nodes[-1] >= nodes[0] else -1.0
+        for i, t in enumerate(times):
+            last = max(int(np.searchsorted(sign * nodes, sign * t)), 1)
+            first = max(0, last - int(self.orders[last]))
+            x = nodes[first : last + 1]
+            weights = np.array([np.prod((t - np.delete(x, j)) / (x[j] - np.delete(x, j))) for j in range(x.size)])
+            for name, values in self.parts.items():
+                out[name][i] = weights @ values[first : last + 1]
+        return out
+
+    @cached_property
+    def drift(self) -> Drift:
+        """Residuals of g, g', k and the change of the invariants along the run."""
+        if self.drift_of is None:
+            raise ValueError("this solution has no record of its constraints.")
+        return self.drift_of()
+
+    @cached_property
+    def energy(self) -> np.ndarray:
+        """Total energy (nt,) along the run."""
+        if self.energy_of is None:
+            raise ValueError("this system has no energy: build it with da.Lagrangian(...) or System(..., energy=...).")
+        return self.energy_of()
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Figure with positions, velocities, multipliers and constraint residuals against time.
+
+        Returns the matplotlib figure; writes it to ``path`` if given.
+        """
+        from dalembert.plotting import plot_solution
+
+        return plot_solution(self, path)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one netCDF4 (HDF5) file; `dalembert.load` reads it back."""
+        from dalembert.storage import save
+
+        save(self, path)
+
+    def to_xarray(self) -> Any:
+        """An `xarray.Dataset` with named components."""
+        from dalembert.storage import to_xarray
+
+        return to_xarray(self)
+
+    def __repr__(self) -> str:
+        if not self.t.size:
+            return f"Solution({self.status.name}, empty)"
+        span = f"t = {self.t[0]:g} .. {self.t[-1]:g}"
+        return f"Solution({self.status.name}, {span}, {self.stats.steps} steps, {self.t.size} points)\n  {self.message}"

@@ -1,0 +1,238 @@
+"""Initial values: checked, repaired or trusted, and completed with multipliers and accelerations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+from dalembert.assembly import Workspace, data_of
+from dalembert.model.symbols import NAMES
+from dalembert.model.system import System
+from dalembert.numerics.kernels import build_kernels
+from dalembert.numerics.newton import USER_ERROR
+from dalembert.numerics.projection import Projection
+from dalembert.numerics.stage import LIMIT, Stage, StageData
+from dalembert.status import InconsistentError, ModelError, OptionError, RedundantError
+
+RANK_TOLERANCE = 1e-10  # relative: smaller singular values of the (row-scaled) constraint matrix count as zero
+
+
+def initial_row(system: System, layout: Any, **given: Any) -> np.ndarray:
+    """The row of the initial values given; what is missing starts at zero."""
+    row = np.zeros(layout.n)
+    for name, value in given.items():
+        size = system.sizes[name]
+        if value is None:
+            if name == "q" and size:
+                raise OptionError(f"q0 is missing: give {size} initial positions ({', '.join(system.names['q'])}).")
+            if name == "r" and size:
+                raise OptionError(f"r0 is missing: give {size} initial dynamic states ({', '.join(system.names['r'])}).")
+            continue
+        try:
+            x = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise OptionError(f"{name}0={value!r} is not a list of numbers.") from None
+        if x.shape != (size,) and not (x.ndim == 0 and size == 1):
+            names = ", ".join(system.names.get(name, system.names["q"])) or "none"
+            raise OptionError(f"{name}0 has shape {x.shape}, expected ({size},): {names}.")
+        if not np.all(np.isfinite(x)):
+            raise OptionError(f"{name}0={x.tolist()} contains NaN or infinity.")
+        row[layout.slice(name)] = x
+    return row
+
+
+def solve_contact(system: System, t: float, row: np.ndarray, layout: Any, p: np.ndarray) -> None:
+    """Contact coordinates s from 0 = h(t, q, s), starting at the guess in the row."""
+    if not system.ns:
+        return
+    from scipy.optimize import root
+
+    values = point_values(system, layout, t, row, p)
+
+    def equations(s: np.ndarray) -> np.ndarray:
+        values["s"] = s
+        return evaluate(system, "h", values).ravel()
+
+    answer = root(equations, row[layout.slice("s")].copy(), tol=1e-14)
+    residual = np.abs(equations(answer.x)).max()
+    if not residual < 1e-8:
+        names = ", ".join(system.names["s"])
+        raise InconsistentError(
+            f"the contact equations could not be solved for {names} at t = {t:g} (residual {residual:.2g}); "
+            f"give a better guess with s0=."
+        )
+    row[layout.slice("s")] = answer.x
+
+
+def point_values(system: System, layout: Any, t: float, row: np.ndarray, p: np.ndarray) -> dict[str, Any]:
+    """Variable name -> numbers at a row."""
+    out: dict[str, Any] = {n: row[layout.slice(n)] for n in NAMES if n not in ("t", "p")}
+    return {**out, "t": t, "p": p}
+
+
+def evaluate(system: System, name: str, values: dict[str, Any]) -> np.ndarray:
+    """An expression of the model at numbers, through CasADi itself."""
+    coefficients = np.zeros(system.coefficients.numel())
+    if system.calls:
+        find = ca.Function("arguments", list(system.symbols.as_tuple()), [system.arguments])
+        arguments = np.asarray(find(*[values[n] for n in NAMES])).ravel()
+        system.fill(arguments, coefficients)
+    out = system.function(name)(*[values[n] for n in NAMES], coefficients)
+    return np.asarray(out.full(), dtype=float)
+
+
+def not_finite(system: System, layout: Any, t: float, row: np.ndarray, p: np.ndarray) -> str:
+    """Which function of the model returns NaN or infinity here, in words ('' if none)."""
+    values = point_values(system, layout, t, row, p)
+    roles = {"mass": "mass", "force": "force", "g": "constraints", "k": "velocity_constraints", "phi": "invariants",
+             "dynamics": "dynamics", "auxiliary": "auxiliary", "h": "contact", "reaction": "constraint_force",
+             "g_dot": "a derivative of the constraints", "g_ddot": "a second derivative of the constraints"}  # fmt: skip
+    for expression, role in roles.items():
+        out = evaluate(system, expression, values).ravel()
+        bad = np.flatnonzero(~np.isfinite(out))
+        if bad.size:
+            i = int(bad[0])
+            names: Sequence[str] = system.names.get({"g": "constraints", "k": "velocity_constraints",
+                                                     "force": "q", "phi": "invariants"}.get(expression, ""), ())  # fmt: skip
+            label = f" ({names[i]})" if i < len(names) else ""
+            return f"{role} is {out[i]} in component {i}{label} at t = {t:.6g}"
+    return ""
+
+
+def check_model(work: Workspace, t: float, row: np.ndarray) -> None:
+    """Refuse a mass matrix or constraints that do not determine the motion at this state."""
+    system = work.assembly.system
+    mass, C = work.matrices(t, row)
+    if not (np.all(np.isfinite(mass)) and np.all(np.isfinite(C))):
+        where = not_finite(system, work.assembly.layout, t, row, work.p)
+        raise ModelError(f"{where or 'the model is not finite'} at the initial values.")
+    size = np.abs(mass).max(initial=0.0)
+    skew = np.abs(mass - mass.T)
+    if skew.max(initial=0.0) > 1e-10 * size:
+        i, j = np.unravel_index(int(skew.argmax()), skew.shape)
+        names = system.space.names
+        raise ModelError(
+            f"mass is not symmetric: entry ({names[i]}, {names[j]}) is {mass[i, j]:.6g}, "
+            f"({names[j]}, {names[i]}) is {mass[j, i]:.6g} at the initial values."
+        )
+    labels = [*system.names["constraints"], *system.names["velocity_constraints"]]
+    norms = np.linalg.norm(C, axis=1)
+    for i, norm in enumerate(norms):
+        if norm == 0.0:
+            raise RedundantError(
+                f"constraint {labels[i]!r} has a zero gradient at the initial values: it does not restrict the motion "
+                f"there (a squared distance, or a singular configuration). Rewrite or remove it."
+            )
+    if len(labels):
+        dependent = dependent_rows(C / norms[:, None])
+        if dependent:
+            names_of = ", ".join(repr(labels[i]) for i in dependent)
+            raise RedundantError(
+                f"redundant constraints: {names_of} depend on each other at the initial values, so their multipliers "
+                f"are not determined. Remove {len(dependent) - 1 if len(dependent) > 1 else 1} of them."
+            )
+    _check_mass(system, mass, C)
+
+
+def dependent_rows(C: np.ndarray) -> list[int]:
+    """Rows of a row-normalised matrix that take part in a linear dependence."""
+    U, s, _ = np.linalg.svd(C, full_matrices=True)
+    rank = int((s > RANK_TOLERANCE * s[0]).sum())
+    if rank == C.shape[0]:
+        return []
+    null = U[:, rank:]
+    return [int(i) for i in np.flatnonzero(np.abs(null).max(axis=1) > 1e-6)]
+
+
+def _check_mass(system: System, mass: np.ndarray, C: np.ndarray) -> None:
+    """A singular mass matrix is fine as long as it is regular on the kernel of the constraints."""
+    kernel = np.eye(system.nv)
+    if len(C):
+        _, s, Vt = np.linalg.svd(C)
+        kernel = Vt[len(s) :].T
+    if kernel.shape[1] == 0:
+        return
+    scale = np.sqrt(np.abs(np.diag(mass)))
+    scale[scale == 0.0] = 1.0
+    reduced = kernel.T @ (mass / np.outer(scale, scale)) @ kernel
+    values, vectors = np.linalg.eigh(reduced)
+    if np.abs(values).min() <= 1e-12 * max(np.abs(values).max(), 1.0):
+        direction = np.abs(kernel @ vectors[:, int(np.abs(values).argmin())])
+        names = [n for n, x in zip(system.space.names, direction, strict=False) if x > 1e-6]
+        what = "on the motions that the constraints allow" if len(C) else ""
+        raise ModelError(
+            f"mass is singular {what} at the initial values: no inertia along {', '.join(names)}. Give these "
+            f"coordinates mass, or remove them (a massless coordinate can be an auxiliary variable w).".replace("  ", " ")
+        )
+
+
+def violations(work: Workspace, t: float, row: np.ndarray, tolerance: float) -> list[str]:
+    """Constraints not met by more than the tolerance (relative to the size of their terms), in words."""
+    system, layout = work.assembly.system, work.assembly.layout
+    levels = work.levels(t, row)
+    _, C = work.matrices(t, row)
+    q, v = row[layout.slice("q")], row[layout.slice("v")]
+    nlam = system.nlam
+    out = []
+    if system.space.flat and q.size == C.shape[1]:
+        q_size = np.abs(C[:nlam]) @ np.abs(q)
+    else:
+        q_size = np.abs(C[:nlam]).sum(axis=1)
+    v_size = np.abs(C) @ np.abs(v)
+    for i, name in enumerate(system.names["constraints"]):
+        if not abs(levels["g"][i]) <= tolerance * max(1.0, q_size[i]):
+            out.append(f"position constraint {name!r}: residual {levels['g'][i]:.3g}")
+    for i, name in enumerate(system.names["constraints"]):
+        if not abs(levels["g_dot"][i]) <= tolerance * max(1.0, v_size[i]):
+            out.append(f"velocity form of constraint {name!r}: residual {levels['g_dot'][i]:.3g}")
+    for i, name in enumerate(system.names["velocity_constraints"]):
+        if not abs(levels["k"][i]) <= tolerance * max(1.0, v_size[nlam + i]):
+            out.append(f"velocity constraint {name!r}: residual {levels['k'][i]:.3g}")
+    return out
+
+
+def nearest(work: Workspace, t: float, row: np.ndarray) -> None:
+    """Move a row to the nearest one that satisfies the constraints (positions, then velocities), in place.
+
+    Gauss-Newton with the full Jacobian, damped by nothing: restarted from where it got to until it converges.
+    """
+    system, layout = work.assembly.system, work.assembly.layout
+    if system.nlam + system.nmu == 0:
+        return
+    stages = _nearest_stages(work)
+    trial = row.copy()
+    for _ in range(10):
+        code = work.project(t, trial, stages)
+        if code == USER_ERROR:
+            error = work.assembly.take_error()
+            raise error if error is not None else ModelError("a model function failed at the initial values.")
+        if code == 0:
+            row[:] = trial
+            return
+        if not np.all(np.isfinite(trial)):
+            break
+    left = violations(work, t, row, 1e-10)
+    q = ", ".join(f"{x:.4g}" for x in row[layout.slice("q")])
+    raise InconsistentError(
+        f"no consistent state was found near q0 = [{q}]: {'; '.join(left)}. The constraints may contradict each other "
+        f"there; start from a better guess."
+    )
+
+
+def _nearest_stages(work: Workspace) -> list[Stage]:
+    """Sequential Gauss-Newton projection, compiled when first needed."""
+    assembly = work.assembly
+    cache: dict[Any, Any] = assembly.system.__dict__.setdefault("_nearest", {})
+    if assembly.layout not in cache:
+        data = StageData.make(assembly.system, assembly.layout)
+        systems = Projection(iteration="gauss-newton", invariants=False).stages(data)
+        cache[assembly.layout] = systems, build_kernels([r for s in systems for r in s.requests()])
+    systems, kernels = cache[assembly.layout]
+    stages = [s.bind(kernels) for s in systems]
+    for stage in stages:
+        data_of(stage.newton)[1 + assembly.layout.n :] = np.concatenate([work.p, np.zeros(assembly.system.nphi)])
+        stage.whole[LIMIT] = 50
+    return stages
