@@ -268,9 +268,9 @@ def report(
     peers = list(dict.fromkeys(r.peer for r in ratios))
     lines += [
         "Time that the peer needs for the end error dalembert reached, over dalembert's time. Interpolated",
-        "on the peer's work-precision curve (log-log, best runs only). `>`: the peer reached this error at no",
-        "tolerance, its most accurate run is taken. `<`: even the peer's cheapest run is more accurate, that",
-        "run is taken. Below 1 the peer is faster.",
+        "on the peer's work-precision curve (log-log, best runs only). `>`: the peer reached this error at",
+        "no tolerance, its most accurate run is taken. `<`: even the peer's cheapest run is more accurate,",
+        "that run is taken. Below 1 the peer is faster.",
         "",
         "| tol | end error | ms | " + " | ".join(peers) + " |",
         "|---:|---:|---:|" + "---:|" * len(peers),
@@ -292,7 +292,7 @@ def draw(tools: Sequence[Peer], measurements: Sequence[Measurement], path: Path)
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8.0, 5.5), layout="constrained")
+    figure, axes = plt.subplots(figsize=(8.5, 6.5), layout="constrained")
     markers = "osD^vP*X"
     for i, tool in enumerate(tools):
         runs = [
@@ -327,7 +327,7 @@ def draw(tools: Sequence[Peer], measurements: Sequence[Measurement], path: Path)
     axes.set_ylabel("end error (max norm of position and velocity)")
     axes.set_title("Pendulum, 50 periods: lower left is better (labels: tolerance)")
     axes.grid(True, which="major", alpha=0.3)
-    axes.legend(fontsize=8, loc="lower left")
+    figure.legend(fontsize=7, loc="outside lower center", ncols=2, columnspacing=1.0)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 

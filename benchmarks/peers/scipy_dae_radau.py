@@ -1,7 +1,7 @@
 """scipy_dae: Radau IIA and BDF for F(t, y, y') = 0, in Python with NumPy, after SciPy's solve_ivp.
 
 What was tried (on two periods): the variant with integrated multipliers needs no loose tolerance on them; it
-makes Radau faster and leaves BDF as it is (in the plain form BDF fails with equal tolerances for all unknowns).
+makes Radau faster and leaves BDF as it is (plain, BDF fails with equal tolerances for all unknowns).
 Radau with 5 stages (order 9) is better than with 3, and as good as with 7 or better. BDF of order 5 is better
 than order 4. Compiled residual and exact Jacobians throughout.
 """

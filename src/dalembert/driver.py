@@ -111,7 +111,7 @@ def solve(
     the_formulation = as_formulation(formulation, the_method.default_formulation)
     the_method.check(system, the_formulation)
     the_projection = as_projection(projection, the_formulation)
-    n = len(system.names["q"]) + system.nv + system.nr
+    n = system.nq + system.nv + system.nr
     options = Options(
         t0=t0, t1=t1, rtol=_tolerance("rtol", rtol, n), atol=_tolerance("atol", atol, n), first_step=0.0,
         max_step=_positive("max_step", max_step), max_steps=_max_steps(max_steps),
