@@ -13,7 +13,8 @@ from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator
 from dalembert.numerics import loop
 from dalembert.numerics.compiled import integrate
-from dalembert.numerics.newton import N_COUNTERS
+from dalembert.numerics.layout import Layout
+from dalembert.numerics.newton import N_COUNTERS, N
 from dalembert.status import Status
 
 SLICE = 0.05  # seconds between looks at Ctrl-C and the progress bar
@@ -91,7 +92,7 @@ def execute(
         status = int(Status.INTERRUPTED)
     n, m = run.whole[loop.STORED], run.whole[loop.EVENTS_STORED]
     return Result(
-        Status(status), output.t[:n].copy(), output.rows[:n].copy(), output.order[:n].copy(),
+        Status.of(status), output.t[:n].copy(), output.rows[:n].copy(), output.order[:n].copy(),
         output.event_t[:m].copy(), output.event_index[:m].copy(), output.event_rows[:m].copy(), run,
     )  # fmt: skip
 
@@ -138,7 +139,7 @@ def _prepare(
         part = layout.slice(unknown.name)
         power[part] = unknown.index - 1
         controlled[part] = int(unknown.controlled)
-    rtol, atol = spread(options, layout, system)
+    rtol, atol = spread(options, layout)
     if fixed:  # nothing to control: Newton is to solve to rounding level
         rtol, atol = np.minimum(rtol, 1e-11), np.minimum(atol, 1e-12)
     return loop.Run(
@@ -151,13 +152,12 @@ def _prepare(
     )  # fmt: skip
 
 
-def spread(options: Options, layout: object, system: object) -> tuple[np.ndarray, np.ndarray]:
+def spread(options: Options, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """Tolerances of (q, v, r), given or scalar, spread over the row; algebraic variables take the tightest."""
-    n = layout.n  # type: ignore[attr-defined]
-    index = layout.indices(("q", "v", "r"))  # type: ignore[attr-defined]
+    index = layout.indices(("q", "v", "r"))
     out = []
     for given in (options.rtol, options.atol):
-        x = np.full(n, given.min())
+        x = np.full(layout.n, given.min())
         x[index] = given
         out.append(x)
     return out[0], out[1]
@@ -175,7 +175,7 @@ def slope(work: Workspace, row: np.ndarray) -> np.ndarray:
 
 def _most(work: Workspace) -> int:
     """Largest number of extra unknowns of a stage."""
-    return max(s.newton.whole[6] for s in (*work.stages, work.multipliers))
+    return int(max(s.newton.whole[N] for s in (*work.stages, work.multipliers)))
 
 
 def _reuse(work: Workspace) -> float:
@@ -242,39 +242,31 @@ def _seed(
     if k < 2:
         return output
     grid = options.t0 + np.cumsum(options.steps[: k - 1])
+    direction = float(np.sign(options.steps[0]))
+    wanted = options.t_eval if options.t_eval is not None else np.zeros(0)
+    wanted = wanted[(direction * wanted > direction * options.t0) & (direction * wanted <= direction * grid[-1])]
+    times = direction * np.unique(direction * np.concatenate([grid, wanted]))
     tight = Options(
         t0=options.t0, t1=float(grid[-1]), rtol=np.full_like(options.rtol, START_TOLERANCE),
         atol=np.full_like(options.atol, 1e-2 * START_TOLERANCE),
-        first_step=np.sign(options.steps[0]) * min(1e-7 * abs(options.t1 - options.t0), 1e-3 * abs(options.steps[0])),
-        t_eval=grid,
+        first_step=direction * min(1e-7 * abs(options.t1 - options.t0), 1e-3 * abs(float(options.steps[0]))),
+        t_eval=times,
     )  # fmt: skip
-    tight.first_step = float(tight.first_step)
     start = execute(work, method, formulation, row, tight)
     if not start.status.ok:
         raise RuntimeError(f"the starting values of the fixed-step run failed: {start.status.message}")
-    for i in range(k - 1):
-        run.rows[k - 1 - i] = start.rows[i]
-        run.nodes[k - 1 - i] = grid[i]
+    rows = start.rows[np.isin(times, grid)]
+    run.rows[1:k], run.nodes[1:k] = rows[::-1], grid[::-1]
     run.rows[k], run.nodes[k] = row, options.t0
-    run.rows[k + 1 :] = 0.0
-    run.whole[loop.NODES] = k
-    run.whole[loop.STEPS] = k - 1
+    run.whole[loop.NODES], run.whole[loop.STEPS] = k, k - 1
     run.real[loop.T] = grid[-1]
     stored = int(run.whole[loop.STORED])
-    if options.t_eval is None:
-        output.t[stored : stored + k - 1], output.rows[stored : stored + k - 1] = grid, start.rows
-        output.order[stored : stored + k - 1] = k
-        run.whole[loop.STORED] += k - 1
-    else:
-        while run.whole[loop.NEXT_EVAL] < options.t_eval.size:
-            when = options.t_eval[run.whole[loop.NEXT_EVAL]]
-            near = np.flatnonzero(np.isclose(grid, when, rtol=1e-14, atol=0))
-            if not near.size:
-                break
-            output.t[stored], output.rows[stored], output.order[stored] = when, start.rows[near[0]], k
-            stored += 1
-            run.whole[loop.STORED] = stored
-            run.whole[loop.NEXT_EVAL] += 1
+    if options.t_eval is not None:
+        grid, rows = wanted, start.rows[np.isin(times, wanted)]
+        run.whole[loop.NEXT_EVAL] += wanted.size
+    new = slice(stored, stored + grid.size)
+    output.t[new], output.rows[new], output.order[new] = grid, rows, k
+    run.whole[loop.STORED] += grid.size
     return output
 
 

@@ -159,7 +159,7 @@ class Solution:
         nodes, out = self.t, {name: np.empty((times.size, x.shape[1])) for name, x in self.parts.items()}
         sign = 1.0 if nodes[-1] >= nodes[0] else -1.0
         for i, t in enumerate(times):
-            last = max(int(np.searchsorted(sign * nodes, sign * t)), 1)
+            last = min(max(int(np.searchsorted(sign * nodes, sign * t)), 1), nodes.size - 1)
             first = max(0, last - int(self.orders[last]))
             x = nodes[first : last + 1]
             weights = np.array([np.prod((t - np.delete(x, j)) / (x[j] - np.delete(x, j))) for j in range(x.size)])

@@ -49,6 +49,11 @@ class Status(IntEnum):
         "the force law has no solution there."
     )
 
+    @classmethod
+    def of(cls, value: int) -> Status:
+        """The member with this value."""
+        return next(member for member in cls if member.value == value)
+
     @property
     def ok(self) -> bool:
         """True for a run that ended as asked."""

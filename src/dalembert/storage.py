@@ -1,2 +1,328 @@
-"""Saving and loading solutions."""
-def load(path): ...
+"""Saving and loading solutions: one self-describing netCDF4 (HDF5) file.
+
+The file holds arrays with named dimensions, time first, and the story of the run as attributes:
+
+    q (time, coordinate)    v, a (time, velocity)     lam (time, constraint)    mu (time, velocity_constraint)
+    r (time, dynamic)       w (time, auxiliary)       s (time, contact)         order (time)
+    drift_position, drift_velocity, drift_nonholonomic, drift_invariants (time, ...), energy (time)
+    event_time, event_function (event), event_q, event_v, ... (event, ...)
+
+The coordinate variable of a dimension carries the component names (in netCDF it has the name of its dimension, which
+is why the dimensions are not called q, v, ...). What has no components is left out of the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dalembert.solution import PARTS, Drift, Solution, State
+from dalembert.status import Stats, Status
+
+if TYPE_CHECKING:
+    import xarray
+
+FORMAT = "dalembert solution"
+FORMAT_VERSION = 1
+SUFFIXES = (".nc", ".nc4", ".h5", ".hdf5")
+
+# part or residual -> dimension of its components, and where their names are found in Solution.names
+DIMENSION = {
+    "q": "coordinate", "v": "velocity", "a": "velocity", "r": "dynamic", "w": "auxiliary", "s": "contact",
+    "lam": "constraint", "mu": "velocity_constraint", "drift_position": "constraint", "drift_velocity": "constraint",
+    "drift_nonholonomic": "velocity_constraint", "drift_invariants": "invariant",
+}  # fmt: skip
+NAMES_OF = {
+    "coordinate": "q", "velocity": "v", "dynamic": "r", "auxiliary": "w", "contact": "s", "constraint": "lam",
+    "velocity_constraint": "mu", "invariant": "invariants",
+}  # fmt: skip
+MEANING = {
+    "q": "positions", "v": "velocities", "a": "accelerations", "r": "dynamic states", "w": "auxiliary variables",
+    "s": "contact coordinates", "lam": "multipliers of the constraints",
+    "mu": "multipliers of the velocity constraints", "order": "order of the step that ended here",
+    "energy": "total energy", "drift_position": "residuals g of the constraints",
+    "drift_velocity": "residuals g' of the constraints differentiated in time",
+    "drift_nonholonomic": "residuals k of the velocity constraints",
+    "drift_invariants": "change of the invariants since the start", "event_time": "times of the events",
+    "event_function": "which event function had its zero there, counted from 0",
+}  # fmt: skip
+DRIFT = tuple(f.name for f in fields(Drift))
+
+
+class StorageError(ValueError):
+    """A file that cannot be read as a solution, or a path that cannot become one."""
+
+
+@dataclass
+class _Record:
+    """What a file holds, independent of the library that writes it."""
+
+    coordinates: dict[str, np.ndarray]
+    variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+def save(solution: Solution, path: str | Path) -> None:
+    """Write a solution to one netCDF4 file; an older file of that name is replaced only when the new one is complete.
+
+    Constraint residuals and energy are evaluated now, since a file cannot hold the model.
+    """
+    import h5netcdf
+    import h5py
+
+    target = check_path(path)
+    record = _record(solution)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with h5netcdf.File(part, "w") as file:
+            for name, values in record.coordinates.items():
+                # only an unlimited dimension may be empty in netCDF
+                file.dimensions[name] = values.size or None
+                if values.dtype.kind == "U":
+                    names = file.create_variable(name, (name,), dtype=h5py.string_dtype())
+                    names[...] = values.astype(object)
+                else:
+                    file.create_variable(name, (name,), data=values)
+            for name, (dimensions, values) in record.variables.items():
+                variable = file.create_variable(name, dimensions, data=np.ascontiguousarray(values))
+                variable.attrs["long_name"] = _meaning(name)
+            for name, value in record.attributes.items():
+                file.attrs[name] = value
+        os.replace(part, target)
+    except OSError as problem:
+        reason = problem.strerror or problem
+        raise OSError(f"cannot write {target}: {reason}. Choose a folder with write permission and room.") from problem
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink()
+
+
+def load(path: str | Path) -> Solution:
+    """Read a solution back; see `Solution.save`.
+
+    All arrays are those that were saved, bit for bit. Dense output interpolates between the stored points.
+    """
+    import h5netcdf
+
+    source = Path(path).expanduser()
+    if not source.exists():
+        raise FileNotFoundError(f"there is no file {source}; check the path (solutions are written by sol.save(path)).")
+    if source.is_dir():
+        raise StorageError(f"{source} is a folder; give the path of a file written by sol.save(path).")
+    try:
+        with h5netcdf.File(source, "r") as file:
+            record = _read(file, source)
+    except PermissionError:
+        raise PermissionError(f"cannot read {source}: no permission.") from None
+    except OSError as problem:
+        raise StorageError(
+            f"{source} is not a netCDF4/HDF5 file, or it is damaged ({_first_line(problem)}). Give a file written by "
+            "sol.save(path), or save the run again."
+        ) from None
+    except (KeyError, TypeError, AttributeError, RuntimeError, UnicodeDecodeError) as problem:
+        raise _damaged(source, problem) from problem
+    try:
+        return _solution(record)
+    except (KeyError, TypeError, ValueError, IndexError) as problem:
+        raise _damaged(source, problem) from problem
+
+
+def to_xarray(solution: Solution) -> xarray.Dataset:
+    """The same content as an `xarray.Dataset`, e.g. ``sol.to_xarray().q.sel(coordinate="x")``."""
+    try:
+        import xarray
+    except ImportError:
+        raise ImportError("to_xarray needs xarray: pip install 'dalembert[xarray]'.") from None
+    record = _record(solution)
+    return xarray.Dataset(
+        {name: (dims, values.copy(), {"long_name": _meaning(name)}) for name, (dims, values) in record.variables.items()},
+        coords={name: (name, values) for name, values in record.coordinates.items()},
+        attrs=record.attributes,
+    )
+
+
+def check_path(path: str | Path) -> Path:
+    """The file that ``path`` means, refused here if a solution cannot be written there."""
+    given = Path(path).expanduser()
+    if given.suffix.lower() not in SUFFIXES:
+        what = f"has the extension {given.suffix!r}" if given.suffix else "has no extension"
+        raise StorageError(f"the path {given} {what}; use {given.stem or 'run'}.nc (one of {', '.join(SUFFIXES)}).")
+    if given.is_dir():
+        raise StorageError(f"{given} is a folder; give the path of a file.")
+    target = given.resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {given}: the folder {target.parent} does not exist; create it first.")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(f"cannot write {given}: the folder {target.parent} is read-only; choose another one.")
+    return target
+
+
+# ---------------------------------------------------------------------- Solution -> record
+def _record(solution: Solution) -> _Record:
+    from dalembert import __version__
+
+    record = _Record({"time": solution.t})
+
+    def add(name: str, values: np.ndarray, over: str = "time") -> None:
+        values = np.asarray(values)
+        key = name.removeprefix("event_")
+        if values.ndim == 1:
+            record.variables[name] = (over,), values
+        elif values.shape[1]:
+            dimension = DIMENSION[key]
+            if dimension not in record.coordinates:
+                record.coordinates[dimension] = _component_names(solution, dimension, values.shape[1])
+            record.variables[name] = (over, dimension), values
+
+    for name in PARTS:
+        add(name, solution.parts[name])
+    if solution.orders.size:
+        add("order", solution.orders)
+    missing = {}
+    if solution.drift_of is not None:
+        try:
+            for name in DRIFT:
+                add(f"drift_{name}", getattr(solution.drift, name))
+        except Exception as problem:  # a model that fails must not cost the user the run
+            missing["drift"] = f"{type(problem).__name__}: {problem}"
+    if solution.energy_of is not None:
+        try:
+            add("energy", solution.energy)
+        except Exception as problem:
+            missing["energy"] = f"{type(problem).__name__}: {problem}"
+    counts = [len(t) for t in solution.t_events]
+    if sum(counts):
+        record.coordinates["event"] = np.arange(sum(counts))
+        add("event_time", np.concatenate(solution.t_events), "event")
+        add("event_function", np.repeat(np.arange(len(counts)), counts), "event")
+        for name in PARTS:
+            add(f"event_{name}", np.concatenate([getattr(state, name) for state in solution.events]), "event")
+    record.attributes = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "dalembert_version": __version__,
+        "system_name": _text(solution.system_name),
+        "status": solution.status.name,
+        "message": _text(solution.message),
+        "dense": int(solution.dense),
+        "event_functions": len(counts),
+        "has_drift": int(solution.drift_of is not None and "drift" not in missing),
+        "has_energy": int(solution.energy_of is not None and "energy" not in missing),
+        "not_evaluated": json.dumps(missing),
+        "stats": json.dumps(asdict(solution.stats), default=_plain),
+        "parameters": json.dumps(solution.parameters, default=_plain),
+        "names": json.dumps({key: list(names) for key, names in solution.names.items()}),
+    }
+    return record
+
+
+def _component_names(solution: Solution, dimension: str, n: int) -> np.ndarray:
+    key = NAMES_OF[dimension]
+    names = solution.names.get(key, ())
+    return np.array([_text(x) for x in names] if len(names) == n else [f"{key}{i}" for i in range(n)], dtype=str)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy numbers and arrays for JSON."""
+    return np.asarray(value).tolist()
+
+
+def _text(value: str) -> str:
+    """What HDF5 cannot hold in a string (NUL, lone surrogates) as escape sequences."""
+    return value.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _meaning(name: str) -> str:
+    if name in MEANING:
+        return MEANING[name]
+    return f"{MEANING[name.removeprefix('event_')]} at the events"
+
+
+# ---------------------------------------------------------------------- record -> Solution
+def _read(file: Any, source: Path) -> _Record:
+    if file.attrs.get("format") != FORMAT:
+        raise StorageError(
+            f"{source} is an HDF5 file, but not a solution of dalembert; give a file written by sol.save(path)."
+        )
+    version = int(file.attrs["format_version"])
+    if version > FORMAT_VERSION:
+        from dalembert import __version__
+
+        raise StorageError(
+            f"{source} has format version {version}, written by dalembert {file.attrs['dalembert_version']}; this is "
+            f"dalembert {__version__}, which reads up to version {FORMAT_VERSION}. Upgrade: pip install -U dalembert."
+        )
+    variables = {
+        name: (tuple(x.dimensions), np.asarray(x[...]))
+        for name, x in file.variables.items()
+        if name not in file.dimensions or name == "time"
+    }
+    return _Record({"time": variables.pop("time")[1]}, variables, dict(file.attrs.items()))
+
+
+def _solution(record: _Record) -> Solution:
+    t, attributes = record.coordinates["time"], record.attributes
+    data = {name: values for name, (_, values) in record.variables.items()}
+    missing = json.loads(attributes["not_evaluated"])
+
+    def part(name: str, n: int) -> np.ndarray:
+        return data.get(name, np.zeros((n, 0)))
+
+    known = {f.name for f in fields(Stats)}
+    function = data.get("event_function", np.zeros(0, dtype=np.int64))
+    at_events = [function == i for i in range(int(attributes["event_functions"]))]
+    event_t = data.get("event_time", np.zeros(0))
+    event_parts = {name: part(f"event_{name}", event_t.size) for name in PARTS}
+    names = {key: tuple(x) for key, x in json.loads(attributes["names"]).items()}
+    for name in PARTS:
+        if name not in data and names.get(NAMES_OF[DIMENSION[name]]):
+            raise KeyError(name)
+    drift = Drift(**{name: part(f"drift_{name}", t.size) for name in DRIFT})
+    return Solution(
+        t=t,
+        parts={name: part(name, t.size) for name in PARTS},
+        status=Status[attributes["status"]],
+        message=attributes["message"],
+        stats=Stats(**{k: x for k, x in json.loads(attributes["stats"]).items() if k in known}),
+        names=names,
+        t_events=[event_t[m] for m in at_events],
+        events=[State(event_t[m], **{name: x[m] for name, x in event_parts.items()}) for m in at_events],
+        orders=data.get("order", np.zeros(0, dtype=np.int64)),
+        parameters=json.loads(attributes["parameters"]),
+        system_name=attributes["system_name"],
+        dense=bool(attributes["dense"]),
+        drift_of=_stored(drift) if attributes["has_drift"] else _lost("constraint residuals", missing.get("drift")),
+        energy_of=_stored(data["energy"]) if attributes["has_energy"] else _lost("energy", missing.get("energy")),
+    )
+
+
+def _stored(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+def _lost(what: str, reason: str | None) -> Callable[[], Any] | None:
+    """None if there never was such a quantity; else a function that says why it is not in the file."""
+    if reason is None:
+        return None
+
+    def say() -> Any:
+        raise ValueError(f"the {what} could not be evaluated when this solution was saved ({reason}).")
+
+    return say
+
+
+def _first_line(problem: BaseException) -> str:
+    return str(problem).partition("\n")[0]
+
+
+def _damaged(source: Path, problem: BaseException) -> StorageError:
+    return StorageError(
+        f"{source} is damaged or incomplete ({type(problem).__name__}: {_first_line(problem)}); save the run again."
+    )

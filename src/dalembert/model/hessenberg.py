@@ -103,7 +103,7 @@ class Hessenberg(System):
         self._constraint_force = ca.SX.zeros(self.nv, 1)
 
     @property
-    def reaction(self) -> ca.SX:  # type: ignore[override]
+    def reaction(self) -> ca.SX:
         """The multipliers act through f; there is no force besides."""
         return ca.SX.zeros(self.nv, 1)
 

@@ -297,12 +297,12 @@ class System:
                 ) from problem
             shape = (out.size, 1)
         call = Call(role, box, tuple(a for a, _ in own), sizes, shape, second, values)
-        z = ca.vertcat(*[self._symbols[n] for _, n in own])
+        arguments = ca.vertcat(*[self._symbols[n] for _, n in own])
         coefficients = symbol(f"blackbox_{role}", call.n_coefficients)
         self.calls.append(call)
         self._coefficients.append(coefficients)
-        self._arguments.append(ca.vertcat(z, self._symbols["p"]))
-        return call.surrogate(z, coefficients)
+        self._arguments.append(ca.vertcat(arguments, self._symbols["p"]))
+        return call.surrogate(arguments, coefficients)
 
     def _vector(self, role: str, given: ModelFunction, n: int, *, second: bool = False) -> ca.SX:
         if given is None:

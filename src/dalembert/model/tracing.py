@@ -196,7 +196,7 @@ def vector(expr: ca.SX) -> np.ndarray:
     """(n,) object array of Sym from a dense SX column (n, 1)."""
     out = np.empty(expr.numel(), dtype=object)
     for i, element in enumerate(expr.elements()):
-        out[i] = Sym(ca.SX(element))
+        out[i] = Sym(ca.SX(element))  # type: ignore[call-overload]
     return out
 
 

@@ -19,9 +19,8 @@ from numba import njit, types
 from dalembert.compiler import cache_directory
 from dalembert.compiler.cache import cache_enabled
 from dalembert.numerics.interpolation import lagrange_weights
-from dalembert.numerics.loop import RUN_TYPE, SIGNATURE, _integrate
+from dalembert.numerics.loop import RUN_TYPE, SIGNATURE, _integrate, copy
 from dalembert.numerics.loop import complete as _complete
-from dalembert.numerics.loop import copy
 from dalembert.numerics.loop import correct as _correct
 from dalembert.numerics.native import OPTIONS, call_kernel
 from dalembert.numerics.stage import STAGE_TYPE, run_stage
@@ -42,16 +41,17 @@ def compile_cached(decorator: Callable[..., Any], signature: Any, function: Call
     if not cache_enabled():
         return decorator(signature, **options)(function)
     directory = cache_directory() / "numba" / _fingerprint()
-    previous = numba.config.CACHE_DIR
+    config: Any = numba.config
+    previous = config.CACHE_DIR
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        numba.config.CACHE_DIR = str(directory)
+        config.CACHE_DIR = str(directory)
         return decorator(signature, cache=True, **options)(function)
     except OSError:
-        numba.config.CACHE_DIR = previous
+        config.CACHE_DIR = previous
         return decorator(signature, **options)(function)  # read-only machine: compile anew
     finally:
-        numba.config.CACHE_DIR = previous
+        config.CACHE_DIR = previous
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dalembert.numerics.native import inner
 
 
-
 @inner
 def lagrange_weights(t, nodes, first, count, out):  # type: ignore[no-untyped-def]
     """out[i]: weight of node first+i in the value at t of the polynomial through ``count`` nodes."""

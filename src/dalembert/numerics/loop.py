@@ -113,9 +113,8 @@ def copy(source, target):  # type: ignore[no-untyped-def]
 
 
 @inner
-def combine(run, weights, first, count, start, out):  # type: ignore[no-untyped-def]
-    """out = sum of weights[first + i] * row[start + i]."""
-    n = out.size
+def combine(run, weights, first, count, start, out, n):  # type: ignore[no-untyped-def]
+    """out[:n] = sum of weights[first + i] * row[start + i]."""
     for j in range(n):
         out[j] = 0.0
     for i in range(count):
@@ -169,7 +168,7 @@ def interpolate(run, order, t, out):  # type: ignore[no-untyped-def]
     w = run.coefficients
     count = min(order, run.whole[NODES] - 1) + 1
     lagrange_weights(t, run.nodes, 1, count, w)
-    combine(run, w, 0, count, 1, out)
+    combine(run, w, 0, count, 1, out, out.size)
 
 
 @inner
@@ -196,8 +195,10 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     t = run.nodes[0]
     past = min(run.whole[NODES], HISTORY)
     psi = run.scratch[0]
-    combine(run, c, 1, past, 1, new)  # predictor
-    combine(run, c, 1 + HISTORY, past, 1, psi)
+    combine(run, c, 1, past, 1, new, n)  # predictor
+    combine(run, c, 1 + HISTORY, past, 1, psi, n)
+    for i in range(n, new.size):  # accelerations are solved for where they are wanted, never extrapolated
+        new[i] = 0.0
     x, d = unknowns(step), data(step)
     d[0] = t
     d[1] = h
@@ -228,7 +229,7 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
 def error_of(run, stages, which):  # type: ignore[no-untyped-def]
     """Weighted local error of order k - 1 + which."""
     past = min(run.whole[NODES], HISTORY)
-    combine(run, run.coefficients, 1 + 2 * HISTORY + which * (HISTORY + 1), past + 1, 0, run.estimate)
+    combine(run, run.coefficients, 1 + 2 * HISTORY + which * (HISTORY + 1), past + 1, 0, run.estimate, run.whole[N_STEP])
     if run.whole[PROJECT_ERROR] == 1:
         for i in range(run.whole[N_STAGES]):
             project_estimate(stages[i], run.estimate)

@@ -162,7 +162,7 @@ def newton(nw, weights, tolerance, max_iterations, reuse, by_rows, counters):  #
             satisfied = True
             for i in range(n):
                 bound = nw.real[start + i]
-                if bound > 0.0 and not abs(F[i]) <= bound:
+                if bound >= 0.0 and not abs(F[i]) <= bound:
                     satisfied = False
             if satisfied:
                 return CONVERGED
@@ -197,7 +197,7 @@ def newton(nw, weights, tolerance, max_iterations, reuse, by_rows, counters):  #
             if theta >= 0.9 and size > 1e-13:
                 nw.real[FACTORIZED] = 0.0
                 return DIVERGED
-            if theta < 0.9 and size * theta / (1.0 - theta) <= tolerance or size <= 1e-15:
+            if (theta < 0.9 and size * theta / (1.0 - theta) <= tolerance) or size <= 1e-15:
                 return CONVERGED
         previous = size
     nw.real[FACTORIZED] = 0.0

@@ -20,7 +20,7 @@ from dalembert.numerics.newton import FRESH_RATE, N_MEMORY, Newton
 
 # Compiled elimination pays as long as its straight-line code stays in the instruction cache and compiles quickly.
 MAX_OPERATIONS = 20_000
-MAX_ORDER = 150
+MAX_ORDER = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Nonlinear:
     columns : (n,)
         Column scaling.
     row_tolerance : (n,)
-        Converged when \\|F_i\\| <= row_tolerance_i for all i with a positive entry; all zeros: judge by the update.
+        Converged when abs(F_i) <= row_tolerance_i for all i with an entry >= 0 (if a stage is judged by rows).
     linear : bool
         One iteration solves it.
     every : bool
@@ -80,7 +80,7 @@ class Nonlinear:
 
     def requests(self) -> list[Request]:
         """The kernels this system needs."""
-        nonzeros = ca.vertcat(*self.jacobian.nonzeros()) if self.jacobian.nnz() else ca.SX.zeros(0, 1)
+        nonzeros = self.jacobian.nz[:]
         after = ca.vertcat(self.columns, self.row_tolerance)
         out = [
             Request(f"{self.name}.residual", self.x, self.d, self.residual, self.env),

@@ -22,7 +22,6 @@ import casadi as ca
 import numpy as np
 
 from dalembert.model.point import Point
-from dalembert.model.system import System
 from dalembert.model.tracing import to_sx
 from dalembert.numerics.nonlinear import Nonlinear, row_rounding
 from dalembert.numerics.stage import StageData, StageSystem
@@ -190,9 +189,8 @@ def _stage(name: str, options: Projection, data: StageData, blocks: list[str], c
             [ca.jacobian(phi, Y) if ns else H_used, ca.jacobian(phi, y["s"]) if ns else ca.SX(m, 0), ca.SX(m, m)],
         ]
     )  # fmt: skip
-    tolerance = ca.vertcat(ca.SX.zeros(n, 1), row_rounding(ca.jacobian(phi, x), x))
-    if ns:
-        tolerance = ca.vertcat(ca.SX.zeros(n, 1), row_rounding(ca.jacobian(contact, x), x), tolerance[n:])
+    rounding = row_rounding(ca.jacobian(ca.vertcat(contact, phi), x), x)
+    tolerance = ca.vertcat(-ca.SX.ones(n, 1), rounding)  # the stationarity rows need no check
     linear = not ca.depends_on(ca.jacobian(residual, x), x)
     system_of_equations = Nonlinear(
         name=f"project-{name}",

@@ -85,7 +85,7 @@ class StageSystem:
         here = ca.vertcat(system.d[1 + self.layout.indices(self.blocks)], ca.SX.zeros(system.n - e.numel(), 1))
         matrix = ca.substitute(system.jacobian, system.x, here)
         if system.plan is not None:
-            solution = system.plan.solve(system.plan.factor(ca.vertcat(*matrix.nonzeros())), b)
+            solution = system.plan.solve(system.plan.factor(matrix.nz[:]), b)
         else:
             solution = ca.solve(ca.densify(matrix), b)
         return e, system.d, solution[: e.numel()]
