@@ -103,11 +103,11 @@ def solve(
     True
     """
     begin = time.perf_counter()
-    if not isinstance(system, System):
-        raise OptionError(f"system is a {type(system).__name__}; build one with da.System(...) or da.Lagrangian(...).")
+    _check_common(system, initial)
     t0, t1 = _times(t_span)
-    if initial not in ("check", "project", "assume"):
-        raise OptionError(f"initial={initial!r}: choose 'check', 'project' or 'assume'.")
+    _check_choice("method", method, Integrator, "da.BDF()")
+    if formulation is not None:
+        _check_choice("formulation", formulation, Formulation, "da.Index1()")
     the_method = as_method(method, BDF)
     the_formulation = as_formulation(formulation, the_method.default_formulation)
     the_method.check(system, the_formulation)
@@ -118,16 +118,18 @@ def solve(
         max_step=_positive("max_step", max_step), max_steps=_max_steps(max_steps),
         steps=_steps(h, t0, t1), t_eval=_t_eval(t_eval, t0, t1),
     )  # fmt: skip
-    _check_tolerances(options)
     p = system.parameters.vector(parameters)
 
     given = system.initial_values(q0, v0)
     layout = make_layout(system, the_formulation)
     row = initial_row(system, layout, **given, r=r0, w=w0, s=s0)
+    _check_tolerances(options, np.abs(row[layout.indices(("q", "v", "r"))]))
     assembly = _assembly(system, the_method, the_formulation, the_projection, t0, t1, row, p)
     work = assembly.workspace(p)
     prepare_start(work, t0, row, initial, float(options.atol.max()))
     event_set = compile_events(events, system, layout)
+    if event_set.kernel is not None:
+        event_set.kernel(row, np.concatenate([[t0], p]))  # a function that fails does so here
     options.event_kernel, options.event_rules = event_set.address, event_set.rules
     options.first_step = _first_step(first_step, work, row, options)
     integrate()  # compiled once per machine: not part of the run's time
@@ -140,7 +142,7 @@ def solve(
     with progress_bar(progress, t0, t1, system.name) as tick:
         result = execute(work, the_method, the_formulation, row, options, tick)
     stats.wall_time = time.perf_counter() - begin
-    return _solution(work, result, options, event_set, stats, parameters)
+    return _solution(work, result, options, event_set, stats, row)
 
 
 @dataclass(frozen=True)
@@ -181,14 +183,18 @@ def consistent(
     >>> state.q, state.v
     (array([1., 0.]), array([0., 1.]))
     """
+    _check_common(system, initial)
+    t0 = float(_numbers("t0", t0))
+    if not np.isfinite(t0):
+        raise OptionError(f"t0={t0} must be finite.")
     method = BDF()
     formulation = as_formulation(None, method.default_formulation)
     p = system.parameters.vector(parameters)
     layout = make_layout(system, formulation)
     row = initial_row(system, layout, **system.initial_values(q0, v0), r=r0, w=w0, s=s0)
     work = _assembly(system, method, formulation, Projection(), t0, t0 + 1.0, row, p).workspace(p)
-    prepare_start(work, float(t0), row, initial, 1e-8)
-    return Consistent(t=float(t0), **{name: row[layout.slice(name)].copy() for name in PARTS})
+    prepare_start(work, t0, row, initial, 1e-8)
+    return Consistent(t=t0, **{name: row[layout.slice(name)].copy() for name in PARTS})
 
 
 def as_projection(given: str | Projection | None, formulation: Formulation) -> Projection | None:
@@ -240,12 +246,32 @@ def prepare_start(work: Workspace, t: float, row: np.ndarray, initial: Initial, 
         raise error
     if code != 0:
         where = not_finite(system, layout, t, row, work.p)
-        reason = where or "the equations for accelerations and multipliers have no unique solution"
-        raise ModelError(f"{reason} at the initial values (t = {t:g}).")
+        reason = where or f"the equations for accelerations and multipliers have no unique solution at t = {t:g}"
+        raise ModelError(f"{reason}, the initial values; check them and the model.")
     work.set_invariants(work.levels(t, row)["phi"])
 
 
 # ---------------------------------------------------------------------- arguments
+def _check_common(system: Any, initial: Any) -> None:
+    if not isinstance(system, System):
+        raise OptionError(f"system is a {type(system).__name__}; build one with da.System(...) or da.Lagrangian(...).")
+    if initial not in ("check", "project", "assume"):
+        raise OptionError(f"initial={initial!r}: choose 'check', 'project' or 'assume'.")
+
+
+def _check_choice(name: str, given: Any, kind: type, example: str) -> None:
+    if not isinstance(given, (str, kind)):
+        what = given.__name__ + " without parentheses" if isinstance(given, type) else repr(given)
+        raise OptionError(f"{name}={what}: give a name (see da.{name}s()) or an object such as {example}.")
+
+
+def _numbers(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise OptionError(f"{name}={value!r}: give numbers.") from None
+
+
 def _times(t_span: Sequence[float]) -> tuple[float, float]:
     try:
         t0, t1 = (float(x) for x in t_span)
@@ -259,7 +285,7 @@ def _times(t_span: Sequence[float]) -> tuple[float, float]:
 
 
 def _tolerance(name: str, value: Any, n: int) -> np.ndarray:
-    x = np.asarray(value, dtype=float)
+    x = _numbers(name, value)
     if x.ndim > 1 or (x.ndim == 1 and x.size != n):
         raise OptionError(f"{name} has shape {x.shape}; give a number or {n} numbers, one for each of (q, v, r).")
     if not np.all(np.isfinite(x)) or np.any(x < 0):
@@ -267,12 +293,19 @@ def _tolerance(name: str, value: Any, n: int) -> np.ndarray:
     return np.full(n, float(x)) if x.ndim == 0 else x.copy()
 
 
-def _check_tolerances(options: Options) -> None:
-    if np.any((options.rtol == 0) & (options.atol == 0)):
-        raise OptionError("rtol and atol are both zero: no solution is that accurate.")
-    small = (options.rtol > 0) & (options.rtol < SMALLEST_RTOL)
-    if np.any(small & (options.atol < SMALLEST_RTOL)):
-        raise OptionError(f"rtol={options.rtol.min():g} is below what floating point can resolve ({SMALLEST_RTOL:.1g}).")
+def _check_tolerances(options: Options, size: np.ndarray) -> None:
+    """``size``: magnitudes of the initial values of (q, v, r)."""
+    rtol, atol = options.rtol, options.atol
+    if np.any((rtol == 0) & (atol == 0)):
+        raise OptionError("rtol and atol are both zero: no solution is that accurate; raise one of them.")
+    small = (rtol > 0) & (rtol < SMALLEST_RTOL) & (atol < SMALLEST_RTOL)
+    small |= atol + rtol * size < SMALLEST_RTOL * size
+    if np.any(small):
+        i = int(small.argmax())
+        raise OptionError(
+            f"rtol={rtol[i]:g} with atol={atol[i]:g} is below what floating point can resolve; "
+            f"raise rtol to {SMALLEST_RTOL:.1g} or more."
+        )
 
 
 def _positive(name: str, value: float) -> float:
@@ -293,7 +326,7 @@ def _steps(h: Any, t0: float, t1: float) -> np.ndarray | None:
     """Prescribed step sizes: constant with a shorter last one, or as listed."""
     if h is None:
         return None
-    x = np.asarray(h, dtype=float)
+    x = _numbers("h", h)
     if x.ndim > 1 or not np.all(np.isfinite(x)) or np.any(x == 0) or x.size == 0:
         raise OptionError(f"h={h!r}: give a step size or a list of step sizes, not zero.")
     span = t1 - t0
@@ -303,21 +336,27 @@ def _steps(h: Any, t0: float, t1: float) -> np.ndarray | None:
         return np.full(count, np.sign(span) * size)
     steps = np.abs(x) * np.sign(span)
     if not np.isclose(steps.sum(), span, rtol=1e-9):
-        raise OptionError(f"h: the steps add up to {steps.sum():g}, t_span is {span:g} long.")
+        raise OptionError(f"h: the steps add up to {steps.sum():g}, t_span is {span:g} long; they must agree.")
     return steps
 
 
 def _t_eval(t_eval: Any, t0: float, t1: float) -> np.ndarray | None:
     if t_eval is None:
         return None
-    x = np.atleast_1d(np.asarray(t_eval, dtype=float))
+    x = np.atleast_1d(_numbers("t_eval", t_eval))
     low, high = min(t0, t1), max(t0, t1)
-    if x.ndim != 1 or not np.all(np.isfinite(x)):
-        raise OptionError(f"t_eval has shape {x.shape}: give a list of finite times.")
+    if x.ndim != 1:
+        raise OptionError(f"t_eval has shape {x.shape}: give a list of times.")
+    if not np.all(np.isfinite(x)):
+        raise OptionError(f"t_eval contains {x[~np.isfinite(x)][0]}: give finite times.")
     if x.size and (x.min() < low or x.max() > high):
         raise OptionError(f"t_eval must lie within t_span; {x.min():g} .. {x.max():g} leaves [{low:g}, {high:g}].")
-    if np.any(np.diff(x) * np.sign(t1 - t0) <= 0):
-        raise OptionError("t_eval must be sorted in the direction of t_span, without repetitions.")
+    wrong = np.flatnonzero(np.diff(x) * np.sign(t1 - t0) <= 0)
+    if wrong.size:
+        i = wrong[0]
+        raise OptionError(
+            f"t_eval must be sorted in the direction of t_span, without repetitions: {x[i + 1]:g} follows {x[i]:g}."
+        )
     return x
 
 
@@ -337,7 +376,8 @@ def _first_step(given: float | None, work: Workspace, row: np.ndarray, options: 
         return float(np.sqrt(np.mean((x[index] * scale[index]) ** 2))) if index.size else 0.0
 
     rate = norm(d1)
-    guess = min(1e-4 * abs(span), 1e-3 / (rate * min(float(options.rtol.max()), 1e-3)) if rate > 0 else np.inf)
+    small = float(np.clip(options.rtol.max(), 1e-10, 1e-3))
+    guess = min(1e-4 * abs(span), 1e-3 / (rate * small) if rate > 0 else np.inf)
     guess = max(guess, 1e-12 * abs(span))
     trial = row + direction * guess * d1
     if work.complete(options.t0 + direction * guess, trial) != 0:
@@ -355,7 +395,7 @@ def _solution(
     options: Options,
     events: EventSet,
     stats: Stats,
-    parameters: Mapping[str, Any] | None,
+    row0: np.ndarray,
 ) -> Solution:
     assembly, system, layout = work.assembly, work.assembly.system, work.assembly.layout
     whole, counters = result.state.whole, result.state.counters
@@ -368,6 +408,8 @@ def _solution(
     status = result.status
     if isinstance(error, KeyboardInterrupt):
         status, error = Status.INTERRUPTED, None
+    elif error is not None and status.ok:  # an event function failed: its events are not to be trusted
+        status = Status.USER_ERROR
     t_reached = float(result.state.real[loop.T])
     p = work.p
 
@@ -399,7 +441,7 @@ def _solution(
         t=result.t,
         parts=split(result.rows),
         status=status,
-        message=_message(status, t_reached, work, result, error, events),
+        message=_message(status, t_reached, work, result, error, events, options.t0, row0),
         stats=stats,
         names={**{k: tuple(x) for k, x in system.names.items()}, "v": tuple(system.velocity_names)},
         t_events=[result.event_t[m] for m in at_events],
@@ -415,7 +457,14 @@ def _solution(
 
 
 def _message(
-    status: Status, t: float, work: Workspace, result: Result, error: BaseException | None, events: EventSet
+    status: Status,
+    t: float,
+    work: Workspace,
+    result: Result,
+    error: BaseException | None,
+    events: EventSet,
+    t0: float,
+    row0: np.ndarray,
 ) -> str:
     """The status in words, with the time, the cause and what to try."""
     if status == Status.SUCCESS:
@@ -438,16 +487,28 @@ def _message(
             where = f"a model function failed there ({problem})"
         if where:
             return f"{message} Cause: {where}."
-    _, C = work.matrices(t, state.rows[state.slots[1]])
-    norms = np.linalg.norm(C, axis=1)
-    if len(C) and np.all(np.isfinite(C)) and np.all(norms > 0):
-        s = np.linalg.svd(C / norms[:, None])
-        if s.S[-1] < 1e-3 * s.S[0]:
-            labels = [*system.names["constraints"], *system.names["velocity_constraints"]]
-            heavy = [labels[i] for i in np.flatnonzero(np.abs(s.U[:, -1]) > 0.1)]
-            message += (
-                f" The constraints {', '.join(map(repr, heavy))} are nearly dependent here (smallest singular value "
-                f"{s.S[-1]:.2g}): this is a kinematic singularity."
-            )
-    return message
+    return message + _singularity(work, t, state.rows[state.slots[1]], t0, row0)
+
+
+def _singularity(work: Workspace, t: float, row: np.ndarray, t0: float, row0: np.ndarray) -> str:
+    """Which constraints lose rank at a row, in words ('' if none do)."""
+    system = work.assembly.system
+    labels = [*system.names["constraints"], *system.names["velocity_constraints"]]
+    (_, C), (_, C0) = work.matrices(t, row), work.matrices(t0, row0)
+    if not labels or not np.all(np.isfinite(C)):
+        return ""
+    norms, norms0 = np.linalg.norm(C, axis=1), np.linalg.norm(C0, axis=1)
+    for i in np.flatnonzero(norms < 1e-2 * norms0):
+        return (
+            f" The gradient of the constraint {labels[i]!r} nearly vanishes here (norm {norms[i]:.2g}, at the start "
+            f"{norms0[i]:.2g}): this is a kinematic singularity."
+        )
+    s = np.linalg.svd(C / norms[:, None])
+    if s.S[-1] >= 1e-3 * s.S[0]:
+        return ""
+    heavy = [labels[i] for i in np.flatnonzero(np.abs(s.U[:, -1]) > 0.1)]
+    return (
+        f" The constraints {', '.join(map(repr, heavy))} are nearly dependent here (smallest singular value "
+        f"{s.S[-1]:.2g}): this is a kinematic singularity."
+    )
 

@@ -41,20 +41,27 @@ class EventSet:
 
 def compile_events(given: Any, system: System, layout: Layout) -> EventSet:
     """Event functions by argument names, traced if possible, else called in Python."""
-    functions: list[Callable[..., Any]] = [] if given is None else [given] if callable(given) else list(given)
+    try:
+        functions: list[Callable[..., Any]] = [] if given is None else [given] if callable(given) else list(given)
+    except TypeError:
+        raise OptionError(f"events={given!r}: give a function of named arguments or a list of them.") from None
     rules = np.zeros((2, len(functions)), dtype=np.int64)
     asked = []
     for i, f in enumerate(functions):
         if not callable(f):
             raise OptionError(f"events: item {i} is {f!r}, not a function.")
-        names = [system.aliases.get(a, a) for a in argument_names(f)]
-        unknown = [n for n in names if n not in NAMES]
+        arguments = argument_names(f)
+        names = [system.aliases.get(a, a) for a in arguments]
+        unknown = [a for a, n in zip(arguments, names, strict=True) if n not in NAMES]
         if unknown:
-            raise OptionError(f"event {_name(f)!r} asks for {unknown[0]!r}; the names are {', '.join(NAMES)}.")
+            known = dict.fromkeys([*system.aliases, *NAMES])
+            raise OptionError(f"event {_name(f)!r} asks for {unknown[0]!r}; the names are {', '.join(known)}.")
         asked.append(names)
         terminal, direction = getattr(f, "terminal", False), getattr(f, "direction", 0)
         if terminal is not True and terminal is not False and (not isinstance(terminal, int) or terminal < 1):
             raise OptionError(f"event {_name(f)!r}: terminal={terminal!r} must be a bool or a count >= 1.")
+        if not isinstance(direction, (int, float, np.number)) or np.isnan(direction):
+            raise OptionError(f"event {_name(f)!r}: direction={direction!r} must be +1, -1 or 0.")
         rules[0, i] = int(np.sign(direction))
         rules[1, i] = int(terminal)
     if not functions:
@@ -70,15 +77,12 @@ def compile_events(given: Any, system: System, layout: Layout) -> EventSet:
 
     try:
         values = [
-            to_sx(f(**dict(zip(argument_names(f), map(argument, names), strict=True))))
+            _scalar(f, f(**dict(zip(argument_names(f), map(argument, names), strict=True))))
             for f, names in zip(functions, asked, strict=True)
         ]
     except TraceError:
         kernel = _in_python(functions, asked, system, layout)
     else:
-        for f, value in zip(functions, values, strict=True):
-            if value.numel() != 1:
-                raise OptionError(f"event {_name(f)!r} returned {value.numel()} numbers, expected one.")
         kernel = build_kernels([Request("events", row, ca.vertcat(t, p), ca.vertcat(*values))])["events"]
     return EventSet([_name(f) for f in functions], rules, kernel)
 
@@ -91,10 +95,23 @@ def _in_python(functions: list[Callable[..., Any]], asked: list[list[str]], syst
         values["t"] = float(b[0])
         values["p"] = Namespace(system.parameters.unflatten(b[1:]))
         for i, (f, names) in enumerate(zip(functions, asked, strict=True)):
-            out[i] = float(f(**dict(zip(argument_names(f), (values[n] for n in names), strict=True))))
+            value = f(**dict(zip(argument_names(f), (values[n] for n in names), strict=True)))
+            if np.size(value) != 1 or value is None:
+                raise OptionError(f"event {_name(f)!r} returned {value!r}, expected one number.")
+            out[i] = float(np.reshape(value, ()))
         return 0
 
     return python_kernel("events", layout.n, 1 + system.parameters.size, len(functions), evaluate)
+
+
+def _scalar(f: Callable[..., Any], value: Any) -> ca.SX:
+    """What an event function returned on symbols, as one expression."""
+    if value is None:
+        raise OptionError(f"event {_name(f)!r} returned None, expected one number.")
+    out = to_sx(value)
+    if out.numel() != 1:
+        raise OptionError(f"event {_name(f)!r} returned {out.numel()} numbers, expected one.")
+    return out
 
 
 def _name(f: Callable[..., Any]) -> str:

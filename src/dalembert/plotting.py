@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_POINTS = 20_000  # a curve with more is thinned out, keeping its extrema
-ENVELOPE = 400  # intervals of the residuals' envelope
-MOST_LABELS = 12  # entries of a legend
-SMALLEST = 1e-18  # where a residual of exactly zero is drawn
+ENVELOPE = 200  # most intervals of the residuals' envelope
+MOST_LABELS = 8  # entries of a legend
+SMALLEST = 1e-17  # where a residual of exactly zero is drawn
 
 # panel title -> parts drawn in it
 PANELS = {
@@ -111,8 +111,14 @@ def thin(t: np.ndarray, x: np.ndarray, most: int = MOST_POINTS) -> tuple[np.ndar
     return t[index], x[index]
 
 
-def envelope(t: np.ndarray, x: np.ndarray, intervals: int = ENVELOPE) -> tuple[np.ndarray, np.ndarray]:
-    """Largest x in each of ``intervals`` equal parts of the time axis, at the time where it occurs."""
+def envelope(t: np.ndarray, x: np.ndarray, intervals: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Largest x in each of ``intervals`` equal parts of the time axis, at the time where it occurs.
+
+    By default so many that about ten points fall in each: residuals at rounding level are often exactly zero, and a
+    logarithmic axis would show nothing but that.
+    """
+    if intervals is None:
+        intervals = min(ENVELOPE, max(t.size // 10, 20))
     if t.size <= intervals:
         return t, x
     span = t[-1] - t[0]
@@ -124,8 +130,10 @@ def envelope(t: np.ndarray, x: np.ndarray, intervals: int = ENVELOPE) -> tuple[n
 
 # ---------------------------------------------------------------------- panels
 def _draw_components(ax: Axes, solution: Solution, title: str, blocks: Sequence[tuple[str, np.ndarray]]) -> None:
-    """Curves of all components; the legend names the first dozen."""
+    """Curves of all components; of many, the legend names some."""
     count = sum(values.shape[1] for _, values in blocks)
+    named = set(np.linspace(0, count - 1, min(count, MOST_LABELS)).astype(int).tolist())
+    crowded = count > MOST_LABELS or solution.t.size > MOST_POINTS
     colours = _colours(count)
     symbols = {"q": "q", "v": "v", "lam": "λ", "mu": "μ", "r": "r", "w": "w", "s": "s"}
     marker = "o" if solution.t.size == 1 else None
@@ -138,12 +146,12 @@ def _draw_components(ax: Axes, solution: Solution, title: str, blocks: Sequence[
                 label = f"{symbols[name]} {label}"
             t, x = thin(solution.t, values[:, j])
             ax.plot(
-                t, x, color=colours[i], linewidth=1.3 if count <= MOST_LABELS else 0.8, marker=marker,
-                label=_plain(label) if i < MOST_LABELS else "_",
+                t, x, color=colours[i], linewidth=0.7 if crowded else 1.3, alpha=0.8 if crowded else 1.0,
+                marker=marker, label=_plain(label) if i in named else "_",
             )  # fmt: skip
             i += 1
     ax.set_ylabel(title)
-    _legend(ax, f"and {count - MOST_LABELS} more" if count > MOST_LABELS else None)
+    _legend(ax, f"{count} in all" if count > MOST_LABELS else None)
 
 
 def _residuals(solution: Solution) -> dict[str, np.ndarray]:
@@ -187,7 +195,7 @@ def _colours(count: int) -> list[object]:
         return [f"C{i}" for i in range(count)]
     from matplotlib import colormaps
 
-    return list(colormaps["viridis"](np.linspace(0.0, 0.95, count)))
+    return list(colormaps["viridis"](np.linspace(0.0, 0.92, count)))
 
 
 def _plain(label: str) -> str:

@@ -94,12 +94,15 @@ def as_names(what: str, given: int | Sequence[str] | None, prefix: str) -> tuple
         return tuple(f"{prefix}{i}" for i in range(given))
     if isinstance(given, str):
         given = [given]
-    names = tuple(given)
+    try:
+        names = tuple(given)
+    except TypeError:
+        raise ModelError(f"{what}={given!r}: give a count >= 0 or a list of names.") from None
     if not all(isinstance(n, str) for n in names):
         raise ModelError(f"{what}={given!r}: names must be strings.")
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
-        raise ModelError(f"{what}: the name {twice[0]!r} is used twice.")
+        raise ModelError(f"{what}: the name {twice[0]!r} is used twice; names must differ.")
     return names
 
 

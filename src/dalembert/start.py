@@ -9,7 +9,7 @@ import casadi as ca
 import numpy as np
 
 from dalembert.assembly import Workspace, data_of
-from dalembert.model.symbols import NAMES
+from dalembert.model.symbols import MEANING, NAMES
 from dalembert.model.system import System
 from dalembert.numerics.kernels import build_kernels
 from dalembert.numerics.newton import USER_ERROR
@@ -25,8 +25,10 @@ def initial_row(system: System, layout: Any, **given: Any) -> np.ndarray:
     row = np.zeros(layout.n)
     for name, value in given.items():
         size = system.sizes[name]
+        # a first-order system has no positions: its q0 sets the velocity block
+        label = "q0" if name == "v" and "q" not in given else f"{name}0"
         if value is None:
-            if name == "q" and size:
+            if label == "q0" and size:
                 raise OptionError(f"q0 is missing: give {size} initial positions ({', '.join(system.names['q'])}).")
             if name == "r" and size:
                 raise OptionError(f"r0 is missing: give {size} initial dynamic states ({', '.join(system.names['r'])}).")
@@ -34,12 +36,16 @@ def initial_row(system: System, layout: Any, **given: Any) -> np.ndarray:
         try:
             x = np.asarray(value, dtype=float)
         except (TypeError, ValueError):
-            raise OptionError(f"{name}0={value!r} is not a list of numbers.") from None
+            raise OptionError(f"{label}={value!r} is not a list of numbers.") from None
         if x.shape != (size,) and not (x.ndim == 0 and size == 1):
-            names = ", ".join(system.names.get(name, system.names["q"])) or "none"
-            raise OptionError(f"{name}0 has shape {x.shape}, expected ({size},): {names}.")
+            if size == 0:
+                raise OptionError(f"{label} is given, but the system has no {MEANING[name]}; leave it out.")
+            names = ", ".join(system.names.get(name, system.names["q"]))
+            raise OptionError(
+                f"{label} has shape {x.shape}, expected ({size},): give one number for each of {names}."
+            )
         if not np.all(np.isfinite(x)):
-            raise OptionError(f"{name}0={x.tolist()} contains NaN or infinity.")
+            raise OptionError(f"{label}={x.tolist()} contains NaN or infinity; give finite numbers.")
         row[layout.slice(name)] = x
     return row
 
@@ -106,9 +112,10 @@ def check_model(work: Workspace, t: float, row: np.ndarray) -> None:
     """Refuse a mass matrix or constraints that do not determine the motion at this state."""
     system = work.assembly.system
     mass, C = work.matrices(t, row)
-    if not (np.all(np.isfinite(mass)) and np.all(np.isfinite(C))):
+    levels = np.concatenate(list(work.levels(t, row).values()))
+    if not (np.all(np.isfinite(mass)) and np.all(np.isfinite(C)) and np.all(np.isfinite(levels))):
         where = not_finite(system, work.assembly.layout, t, row, work.p)
-        raise ModelError(f"{where or 'the model is not finite'} at the initial values.")
+        raise ModelError(f"{where or 'the model is not finite'}, the initial values; check them and the function.")
     size = np.abs(mass).max(initial=0.0)
     skew = np.abs(mass - mass.T)
     if skew.max(initial=0.0) > 1e-10 * size:
@@ -120,31 +127,32 @@ def check_model(work: Workspace, t: float, row: np.ndarray) -> None:
         )
     labels = [*system.names["constraints"], *system.names["velocity_constraints"]]
     norms = np.linalg.norm(C, axis=1)
+    _, around = work.matrices(t, row + 1e-3 * (1.0 + np.abs(row)))  # rounding hides an exact zero
     for i, norm in enumerate(norms):
-        if norm == 0.0:
+        if norm <= 1e-12 * np.nan_to_num(np.linalg.norm(around[i])):
             raise RedundantError(
                 f"constraint {labels[i]!r} has a zero gradient at the initial values: it does not restrict the motion "
                 f"there (a squared distance, or a singular configuration). Rewrite or remove it."
             )
     if len(labels):
-        dependent = dependent_rows(C / norms[:, None])
+        dependent, surplus = dependent_rows(C / norms[:, None])
         if dependent:
             names_of = ", ".join(repr(labels[i]) for i in dependent)
             raise RedundantError(
                 f"redundant constraints: {names_of} depend on each other at the initial values, so their multipliers "
-                f"are not determined. Remove {len(dependent) - 1 if len(dependent) > 1 else 1} of them."
+                f"are not determined. Remove {surplus} of them."
             )
     _check_mass(system, mass, C)
 
 
-def dependent_rows(C: np.ndarray) -> list[int]:
-    """Rows of a row-normalised matrix that take part in a linear dependence."""
+def dependent_rows(C: np.ndarray) -> tuple[list[int], int]:
+    """Rows of a row-normalised matrix that take part in a linear dependence, and how many are too many."""
     U, s, _ = np.linalg.svd(C, full_matrices=True)
     rank = int((s > RANK_TOLERANCE * s[0]).sum())
-    if rank == C.shape[0]:
-        return []
-    null = U[:, rank:]
-    return [int(i) for i in np.flatnonzero(np.abs(null).max(axis=1) > 1e-6)]
+    surplus = C.shape[0] - rank
+    if surplus == 0:
+        return [], 0
+    return [int(i) for i in np.flatnonzero(np.abs(U[:, rank:]).max(axis=1) > 1e-6)], surplus
 
 
 def _check_mass(system: System, mass: np.ndarray, C: np.ndarray) -> None:

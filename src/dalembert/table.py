@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +66,7 @@ def print_table(
     rows: Sequence[Sequence[Any]],
     console: Console | None = None,
     *,
-    digits: int = DIGITS,
+    digits: int | Mapping[str, int] = DIGITS,
 ) -> None:
     """Print a table; columns of numbers are flush right.
 
@@ -81,7 +81,7 @@ def print_table(
     console
         Where to print, default the terminal.
     digits
-        Significant digits of floating-point numbers.
+        Significant digits of floating-point numbers, for all columns or by column name.
     """
     from rich import box
     from rich.table import Table
@@ -100,7 +100,9 @@ def print_table(
     (console or make_console()).print(table)
 
 
-def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, digits: int = DIGITS) -> str:
+def markdown_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, digits: int | Mapping[str, int] = DIGITS
+) -> str:
     """The same table in Markdown.
 
     Examples
@@ -138,11 +140,14 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, (Real, np.number)) and not isinstance(x, (bool, np.bool_, np.complexfloating))
 
 
-def _cells(columns: Sequence[str], rows: Sequence[Sequence[Any]], digits: int) -> list[list[str]]:
+def _cells(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], digits: int | Mapping[str, int]
+) -> list[list[str]]:
     for i, row in enumerate(rows):
         if len(row) != len(columns):
             raise ValueError(f"row {i} of the table has {len(row)} cells, expected {len(columns)} ({', '.join(columns)}).")
-    return [[format_cell(cell, digits) for cell in row] for row in rows]
+    wanted = [digits if isinstance(digits, int) else digits.get(name, DIGITS) for name in columns]
+    return [[format_cell(cell, n) for cell, n in zip(row, wanted, strict=True)] for row in rows]
 
 
 def _numeric(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[bool]:

@@ -47,7 +47,7 @@ class Parameters:
     """Named parameters, scalars or arrays, as one flat vector."""
 
     def __init__(self, values: Mapping[str, Any] | None) -> None:
-        self.defaults = {name: np.asarray(x, dtype=float) for name, x in (values or {}).items()}
+        self.defaults = {name: _number(name, x) for name, x in (values or {}).items()}
         self.offsets: dict[str, int] = {}
         n = 0
         for name, x in self.defaults.items():
@@ -66,7 +66,7 @@ class Parameters:
             raise OptionError(f"parameters: there is no parameter {unknown[0]!r} in this system (it has: {known}).")
         out = np.empty(self.size)
         for name, default in self.defaults.items():
-            x = np.asarray(changed.get(name, default), dtype=float)
+            x = _number(name, changed.get(name, default))
             if x.shape != default.shape:
                 raise OptionError(f"parameters: {name!r} has shape {x.shape}, expected {default.shape}.")
             out[self.offsets[name] : self.offsets[name] + x.size] = x.ravel()
@@ -79,6 +79,19 @@ class Parameters:
             part = flat[self.offsets[name] : self.offsets[name] + x.size]
             out[name] = part[0] if x.ndim == 0 else np.asarray(part).reshape(x.shape)
         return out
+
+
+def _number(name: str, value: Any) -> np.ndarray:
+    """A parameter value as an array, refused by name if it is none."""
+    from dalembert.status import OptionError
+
+    try:
+        x = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise OptionError(f"parameters: {name!r} is {value!r}; give a number or an array of numbers.") from None
+    if np.any(np.isnan(x)):
+        raise OptionError(f"parameters: {name!r} is {value!r}; a parameter must not be NaN.")
+    return x
 
 
 def symbol(name: str, n: int) -> ca.SX:

@@ -238,11 +238,11 @@ class System:
         box = given if isinstance(given, BlackBox) else None
         function = given.function if isinstance(given, BlackBox) else given
         asked = argument_names(function)
-        names = [self.aliases.get(a, a) for a in asked]
+        names = [self.aliases.get(a, "") if self.aliases else a for a in asked]
         for original, name in zip(asked, names, strict=True):
             if name not in ALLOWED[role]:
                 allowed = [a for a, n in self.aliases.items() if n in ALLOWED[role]] or list(ALLOWED[role])
-                extra = f" ({MEANING[name]})" if name in MEANING else ""
+                extra = f" ({MEANING[name]})" if name in MEANING and not self.aliases else ""
                 raise ModelError(
                     f"{role} asks for {original!r}{extra}; the names it can ask for are {', '.join(allowed)}."
                 )
@@ -331,6 +331,9 @@ class System:
         names: tuple[str, ...] = ()
         if isinstance(value, Mapping):
             parts = {label: self._to_sx(role, x) for label, x in value.items()}
+            for label, part in parts.items():
+                if part.shape[1] != 1:
+                    raise ModelError(f"{role}[{label!r}] is {_shape(part)}, expected a list of expressions.")
             names = tuple(
                 label if part.numel() == 1 else f"{label}[{i}]"
                 for label, part in parts.items()
@@ -341,6 +344,9 @@ class System:
             out = self._to_sx(role, value)
             if out.shape[1] != 1:
                 raise ModelError(f"{role} returned {_shape(out)}, expected a list of expressions.")
+        twice = [label for label in names if names.count(label) > 1]
+        if twice:
+            raise ModelError(f"{role}: the name {twice[0]!r} is used twice; names must differ.")
         self.names[role] = names or tuple(f"{prefix}{i}" for i in range(out.numel()))
         return ca.densify(out)
 

@@ -13,6 +13,8 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dalembert.status import ModelError
+
 
 class TraceError(TypeError):
     """The function does something that a symbol cannot follow."""
@@ -218,6 +220,10 @@ def to_sx(value: Any) -> ca.SX:
     return out
 
 
+class MissingParameter(ModelError, AttributeError):
+    """A model function asks for a parameter that the system does not have."""
+
+
 class Namespace:
     """Parameters by attribute or key: ``p.m`` or ``p["m"]``."""
 
@@ -225,11 +231,13 @@ class Namespace:
         self.__dict__.update(values)
 
     def __getitem__(self, name: str) -> Any:
-        return self.__dict__[name]
+        return getattr(self, name)
 
     def __getattr__(self, name: str) -> Any:
         known = ", ".join(self.__dict__) or "none"
-        raise AttributeError(f"there is no parameter {name!r} (parameters: {known})")
+        raise MissingParameter(
+            f"there is no parameter {name!r} (there are: {known}); add it to parameters= of the system."
+        )
 
     def __repr__(self) -> str:
         return f"parameters({', '.join(self.__dict__)})"

@@ -382,6 +382,8 @@ def watch(run, stages, multipliers, parameters, output, order):  # type: ignore[
     for i in range(n):
         if run.event_values[1, i] != 0.0 or run.event_values[0, i] == 0.0:
             run.event_values[0, i] = run.event_values[1, i]
+        else:  # a zero exactly at the end of a step was counted now; take it as crossed
+            run.event_values[0, i] = -run.event_values[0, i]
     return stop
 
 

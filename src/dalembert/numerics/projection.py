@@ -116,6 +116,11 @@ class Projection:
         velocity = "velocity" in self.levels and system.nlam + system.nmu > 0
         invariants = self.invariants and system.nphi > 0
         blocks = [b for b in ("q", "v") if data.system.sizes[b]]
+        if self.error == "projected" and system.calls:
+            raise OptionError(
+                "Projection(error='projected') needs a model without black boxes "
+                f"({', '.join(system.black_boxes)} cannot be traced); use error='plain'."
+            )
         out = []
         if self.coupling == "sequential":
             if position:

@@ -261,6 +261,8 @@ def _draw_orders() -> Any:
             axis.loglog(h, errors, "o-", color=color, markersize=5, linewidth=1.2, label=f"k = {k}")
             guide = errors[-1] * (h / h[-1]) ** k
             axis.loglog(h, guide, "--", color="#777777", linewidth=0.9, label="slope k" if k == 6 else None, zorder=1)
+        axis.set_xticks([T_ORDER / n for n in (1600, 800, 400, 200)], [f"2.2/{n}" for n in (1600, 800, 400, 200)])
+        axis.minorticks_off()
         axis.set_xlabel("step size h")
         axis.set_title(f"projection: {variant}", fontsize=10)
     axes[0][0].set_ylabel("largest error of q and v on [0, 2.2]")
@@ -269,17 +271,8 @@ def _draw_orders() -> Any:
     return figure
 
 
-def envelope(t: np.ndarray, y: np.ndarray, bins: int = 200, floor: float = 1e-17) -> tuple[np.ndarray, np.ndarray]:
-    """Largest value in each of equal time intervals: what the eye should see of 10,000 oscillating points."""
-    edges = np.linspace(t[0], t[-1], bins + 1)
-    where = np.clip(np.searchsorted(edges, t, side="right") - 1, 0, bins - 1)
-    out = np.full(bins, floor)
-    np.maximum.at(out, where, y)
-    return 0.5 * (edges[1:] + edges[:-1]), out
-
-
 def _draw_drift() -> Any:
-    from dalembert.papers.figures import BLUE, GREEN, RED, legend_below, panels
+    from dalembert.papers.figures import BLUE, GREEN, RED, envelope, legend_below, panels
 
     figure, axes = panels(1, 3, width=3.9, height=3.9, sharex=True)
     titles = {"position": "position: |x² + y² − 1|", "velocity": "velocity: |xẋ + yẏ|", "energy": "energy: |E − E(0)|"}

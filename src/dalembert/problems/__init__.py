@@ -1,6 +1,20 @@
-"""Reference problems with published or exact solutions, one file each."""
+"""Reference problems with published or exact solutions, in thematic files."""
 
+from dalembert.problems import andrews as andrews
+from dalembert.problems import car_axis as car_axis
+from dalembert.problems import contact as contact
+from dalembert.problems import double_pendulum as double_pendulum
+from dalembert.problems import four_bar as four_bar
+from dalembert.problems import free as free
+from dalembert.problems import friction as friction
+from dalembert.problems import massless as massless
+from dalembert.problems import maxwell as maxwell
+from dalembert.problems import moving_pivot as moving_pivot
+from dalembert.problems import nonholonomic as nonholonomic
+from dalembert.problems import particle as particle
 from dalembert.problems import pendulum as pendulum
+from dalembert.problems import series_springs as series_springs
+from dalembert.problems import slider_crank as slider_crank
 from dalembert.problems.base import Problem, problems
 
 __all__ = ["Problem", "problems"]

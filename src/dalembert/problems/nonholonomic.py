@@ -1,0 +1,93 @@
+"""Rolling and skating: constraints on velocities only, with exact solutions.
+
+[B15] A. M. Bloch, Nonholonomic Mechanics and Control, 2nd ed., Springer 2015, section 1.
+[NF72] Ju. I. Neimark, N. A. Fufaev, Dynamics of Nonholonomic Systems, AMS 1972.
+
+Both books write the constraint force as +A^T lam; here it is -K^T mu, so that mu = -lam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dalembert.model.system import System
+from dalembert.problems.base import Problem, register
+
+KNIFE = {"m": 1.25, "J": 0.13, "g": 9.81, "alpha": 0.6}
+TURN = 1.1  # rate of turn of the knife edge
+DISC = {"m": 1.3, "R": 0.7, "I_flip": 0.4, "I_roll": 0.9}
+TURN_DISC, ROLL = 2.0, 1.5
+
+
+def exact_knife_edge(t: Any) -> Mapping[str, np.ndarray]:
+    """Cycloid across the slope [B15, section 1.6]."""
+    t = np.asarray(t, dtype=float)
+    w, pull = TURN, KNIFE["g"] * np.sin(KNIFE["alpha"])
+    s, c = np.sin(w * t), np.cos(w * t)
+    q = [pull / (2 * w**2) * s**2, pull / (2 * w**2) * (w * t - np.sin(2 * w * t) / 2), w * t]
+    v = [pull / w * s * c, pull / w * s**2, w + 0 * t]
+    mu = 2 * KNIFE["m"] * pull * s
+    return {"q": np.stack(q, axis=-1), "v": np.stack(v, axis=-1), "mu": mu[..., None]}
+
+
+@register("knife-edge")
+def knife_edge() -> Problem:
+    system = System(
+        q=["x", "y", "phi"],
+        mass=lambda p: [p.m, p.m, p.J],
+        force=lambda p: [p.m * p.g * np.sin(p.alpha), 0, 0],
+        velocity_constraints=lambda q, v: {"edge": v[0] * np.sin(q[2]) - v[1] * np.cos(q[2])},
+        energy=lambda q, v, p: 0.5 * (p.m * (v[0] ** 2 + v[1] ** 2) + p.J * v[2] ** 2) - p.m * p.g * np.sin(p.alpha) * q[0],
+        parameters=KNIFE,
+        name="knife-edge",
+    )
+    start = exact_knife_edge(0.0)
+    return Problem(
+        name="knife-edge",
+        description="knife edge (skate) on an inclined plane, x down the slope: it drifts sideways on a cycloid",
+        source="Bloch 2015, section 1.6; Neimark & Fufaev 1972 (mu = -lambda of the books)",
+        system=system,
+        q0=start["q"],
+        v0=start["v"],
+        t_span=(0.0, 10.0),
+        reference=exact_knife_edge,
+    )
+
+
+def exact_rolling_disc(t: Any) -> Mapping[str, np.ndarray]:
+    """Circle of radius R roll/turn, at constant rates."""
+    t = np.asarray(t, dtype=float)
+    speed = ROLL * DISC["R"]
+    s, c = np.sin(TURN_DISC * t), np.cos(TURN_DISC * t)
+    q = [speed / TURN_DISC * s, speed / TURN_DISC * (1 - c), TURN_DISC * t, ROLL * t]
+    v = [speed * c, speed * s, TURN_DISC + 0 * t, ROLL + 0 * t]
+    mu = [DISC["m"] * TURN_DISC * speed * s, -DISC["m"] * TURN_DISC * speed * c]
+    return {"q": np.stack(q, axis=-1), "v": np.stack(v, axis=-1), "mu": np.stack(mu, axis=-1)}
+
+
+@register("rolling-disc")
+def rolling_disc() -> Problem:
+    system = System(
+        q=["x", "y", "phi", "theta"],
+        mass=lambda p: [p.m, p.m, p.I_flip, p.I_roll],
+        velocity_constraints=lambda q, v, p: {
+            "x": v[0] - p.R * v[3] * np.cos(q[2]),
+            "y": v[1] - p.R * v[3] * np.sin(q[2]),
+        },
+        parameters=DISC,
+        name="rolling-disc",
+    )
+    start = exact_rolling_disc(0.0)
+    return Problem(
+        name="rolling-disc",
+        description="upright disc (heading phi, roll theta) rolling without slip in a circle",
+        source="Bloch 2015, vertical rolling disc (mu = -lambda of the book)",
+        system=system,
+        q0=start["q"],
+        v0=start["v"],
+        t_span=(0.0, 5.0),
+        reference=exact_rolling_disc,
+    )
