@@ -45,7 +45,7 @@ class Assembly:
     @property
     def n_step(self) -> int:
         """Unknowns of a step: the row without the accelerations."""
-        return self.layout.n - self.system.nv
+        return self.step.n
 
     def workspace(self, p: np.ndarray) -> Workspace:
         """Fresh work space for one run with the parameters ``p``."""
@@ -127,9 +127,11 @@ class Workspace:
 
 
 def make_layout(system: System, formulation: Formulation) -> Layout:
-    """The row of a formulation: its unknowns, then the accelerations."""
+    """The row of a formulation: its unknowns, then what is solved for afterwards, accelerations last."""
     blocks = [(u.name, u.size) for u in formulation.unknowns(system)]
-    return Layout((*blocks, ("a", system.nv)))
+    present = {name for name, _ in blocks}
+    blocks += [(name, system.sizes[name]) for name in ("q", "w", "s", "lam", "mu", "a") if name not in present]
+    return Layout(tuple(blocks))
 
 
 def assemble(
@@ -170,7 +172,7 @@ def _step(
     system: System, method: Integrator, formulation: Formulation, layout: Layout
 ) -> tuple[Nonlinear, list[str]]:
     sym = ca.SX.sym
-    n = layout.n - system.nv
+    n = sum(u.size for u in formulation.unknowns(system))
     data = StepData(sym("t"), sym("h"), sym("c0"), sym("past", n), sym("p", system.parameters.size))
     env = Environment(system, data.p)
     x = sym("x", n)

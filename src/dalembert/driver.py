@@ -202,7 +202,7 @@ def as_projection(given: str | Projection | None, formulation: Formulation) -> P
     if given is None or isinstance(given, Projection):
         return given
     if given == "default":
-        return Projection() if formulation.projects else None
+        return Projection(**formulation.projection_options) if formulation.projects else None
     raise OptionError(f"projection={given!r}: give 'default', None or da.Projection(...).")
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import casadi as ca
 
@@ -72,16 +72,37 @@ class Formulation(ABC):
     ) -> list[Equation]:
         """F(t, x, x') = 0 block by block."""
         system = env.system
-        point = env.at(t=t, a=x_dot["v"], **{n: x[n] for n in ("q", "v", "r", "w", "s", "lam", "mu")})
+        a = self.acceleration(x, x_dot)
+        point = env.at(t=t, a=a, **{n: x[n] for n in ("q", "v", "r", "w", "s", "lam", "mu")})
         rows = [
-            Equation("kinematics", x_dot["q"] - system.space.rate(x["q"], x["v"])),
+            Equation("kinematics", x_dot["q"] - system.space.rate(x["q"], self.velocity(point, x))),
             Equation("balance", point.balance, row=-1),
             Equation("dynamics", x_dot["r"] - point.dynamics, row=-1),
             Equation("auxiliary", point.auxiliary),
             Equation("contact", point.h),
             *self.constraint_equations(point),
+            *self.additional_equations(env, point, x, x_dot),
         ]
         return [row for row in rows if row.expr.numel()]
+
+    def acceleration(self, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]) -> ca.SX:
+        """What stands for v' in the equations of motion."""
+        return x_dot["v"]
+
+    def velocity(self, point: Point, x: Mapping[str, ca.SX]) -> ca.SX:
+        """What stands for q' in the kinematic equations."""
+        return x["v"]
+
+    def additional_equations(
+        self, env: Environment, point: Point, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]
+    ) -> list[Equation]:
+        """Equations for the unknowns that a formulation adds."""
+        return []
+
+    @property
+    def projection_options(self) -> dict[str, Any]:
+        """Options of the projection that belongs to this formulation, where it projects by default."""
+        return {}
 
     def describe(self) -> str:
         """One line for people."""

@@ -47,7 +47,8 @@ class Integrator(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     default_formulation: ClassVar[str]
-    takes: ClassVar[frozenset[str]]  # names of the formulations it can integrate
+    # names of the formulations it can integrate; None: every first-order form
+    takes: ClassVar[frozenset[str] | None] = None
 
     @abstractmethod
     def equations(
@@ -65,7 +66,7 @@ class Integrator(ABC):
 
     def check(self, system: System, formulation: Formulation) -> None:
         """Refuse combinations that make no sense, saying what would work."""
-        if formulation.name not in self.takes:
+        if self.takes is not None and formulation.name not in self.takes:
             raise OptionError(
                 f"method {self.name!r} cannot integrate the formulation {formulation.name!r}; "
                 f"it takes {', '.join(sorted(self.takes))}."

@@ -424,6 +424,24 @@ class System:
         return self.time_derivative(self.g)
 
     @cached_property
+    def g_dot_q(self) -> ca.SX:
+        """Derivative of the velocity form along the configuration space, (nlam, nv)."""
+        return self.directional(self.g_dot)
+
+    @cached_property
+    def acceleration_by_lam(self) -> ca.SX:
+        """How the multipliers accelerate the free system: -M^-1 d(f + R)/dlam (nv, nlam)."""
+        return self._acceleration_by(self.symbols.lam)
+
+    @cached_property
+    def acceleration_by_mu(self) -> ca.SX:
+        """-M^-1 d(f - K^T mu)/dmu (nv, nmu)."""
+        return self._acceleration_by(self.symbols.mu)
+
+    def _acceleration_by(self, multipliers: ca.SX) -> ca.SX:
+        return ca.solve(ca.densify(self.mass), ca.densify(-ca.jacobian(self.force + self.reaction, multipliers)))
+
+    @cached_property
     def g_ddot(self) -> ca.SX:
         """Acceleration form of the constraints, G v' - gamma."""
         return self.time_derivative(self.g_dot)
