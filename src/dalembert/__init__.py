@@ -5,12 +5,14 @@ __version__ = "0.1.0"
 from dalembert.driver import Consistent, consistent, solve
 from dalembert.formulations import (
     Baumgarte,
+    EssentialODE,
     Index1,
     Index2,
     Index3,
     Overdetermined,
     ProjectedInvariants,
     StabilizedIndex2,
+    StateSpace,
     UnderlyingODE,
     formulations,
 )
@@ -22,6 +24,6 @@ from dalembert.solution import Solution
 from dalembert.storage import load
 
 __all__ = [
-    "BDF", "BackwardEuler", "Baumgarte", "Consistent", "Hessenberg", "Index1", "Index2", "Index3", "Lagrangian", "Overdetermined", "ProjectedInvariants", "StabilizedIndex2", "UnderlyingODE", "Projection", "Solution", "System",
+    "BDF", "BackwardEuler", "Baumgarte", "Consistent", "Hessenberg", "Index1", "Index2", "Index3", "Lagrangian", "Overdetermined", "ProjectedInvariants", "StabilizedIndex2", "EssentialODE", "StateSpace", "UnderlyingODE", "Projection", "Solution", "System",
     "black_box", "consistent", "formulations", "load", "methods", "problems", "solve",
 ]  # fmt: skip

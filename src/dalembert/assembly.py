@@ -90,9 +90,14 @@ class Workspace:
     def set_invariants(self, phi0: np.ndarray) -> None:
         """Write the parameters and the values of the invariants into the data of all systems."""
         n = self.assembly.layout.n
-        data_of(self.step)[3 + self.assembly.n_step :] = self.p
+        start = 3 + self.assembly.n_step
+        data_of(self.step)[start : start + self.p.size] = self.p
         for stage in (*self.stages[: self.n_stages], self.multipliers):
             data_of(stage.newton)[1 + n :] = np.concatenate([self.p, phi0])
+
+    def set_data(self, values: np.ndarray) -> None:
+        """Write the numbers of the formulation."""
+        data_of(self.step)[3 + self.assembly.n_step + self.p.size :] = values
 
     def levels(self, t: float, row: np.ndarray) -> dict[str, np.ndarray]:
         """Residuals g, g_dot, k and invariants phi at a row."""
@@ -147,8 +152,9 @@ def assemble(
     rows = _sample_rows(layout, start["row"])
     t, p, h = start["t"], start["p"], start["h"]
     phi0 = np.zeros(system.nphi)
+    data = formulation.sample_data(system)
     step_system = step_system.planned(
-        [(row[: step_system.n], np.concatenate([[t, s, 1 / s], row[: step_system.n], p]))
+        [(row[: step_system.n], np.concatenate([[t, s, 1 / s], row[: step_system.n], p, data]))
          for row, s in zip(rows, np.resize(h * np.logspace(-3, 1, 5), len(rows)), strict=True)]
     )  # fmt: skip
 
@@ -163,6 +169,8 @@ def assemble(
     multiplier_system = planned(multiplier_system)
 
     requests = step_system.requests() + multiplier_system.requests() + _level_requests(system, layout)
+    if formulation.monitors:
+        requests.append(_monitor_request(system, formulation, layout))
     for s in stage_systems:
         requests += s.requests()
     return Assembly(system, layout, build_kernels(requests), step_system, stage_systems, multiplier_system, labels)
@@ -173,8 +181,9 @@ def _step(
 ) -> tuple[Nonlinear, list[str]]:
     sym = ca.SX.sym
     n = sum(u.size for u in formulation.unknowns(system))
-    data = StepData(sym("t"), sym("h"), sym("c0"), sym("past", n), sym("p", system.parameters.size))
-    env = Environment(system, data.p)
+    size = formulation.data_size(system)
+    data = StepData(sym("t"), sym("h"), sym("c0"), sym("past", n), sym("p", system.parameters.size), sym("data", size))
+    env = Environment(system, data.p, data.data)
     x = sym("x", n)
     equations = method.equations(formulation, env, layout, x, data)
     residual = equations.rows * equations.residual
@@ -207,6 +216,16 @@ def _level_requests(system: System, layout: Layout) -> list[Request]:
     if system.energy is not None:
         out.append(Request("energy", row, data, point.energy, env))
     return out
+
+
+def _monitor_request(system: System, formulation: Formulation, layout: Layout) -> Request:
+    """What watches the data of a formulation: (row, [t, p, data]) -> [quality, rate of ageing]."""
+    row, t, p = ca.SX.sym("row", layout.n), ca.SX.sym("t"), ca.SX.sym("p", system.parameters.size)
+    data = ca.SX.sym("data", formulation.data_size(system))
+    env = Environment(system, p, data)
+    part = layout.split(row)
+    point = env.at(t=t, **{n: part[n] for n in ("q", "v", "a", "r", "w", "s", "lam", "mu")})
+    return Request("monitor", row, ca.vertcat(t, p, data), formulation.monitor(env, point), env)
 
 
 def _sample_rows(layout: Layout, row0: np.ndarray) -> list[np.ndarray]:

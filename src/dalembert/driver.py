@@ -401,6 +401,7 @@ def _solution(
     whole, counters = result.state.whole, result.state.counters
     stats.steps, stats.rejected = int(whole[loop.STEPS]), int(whole[loop.REJECTED])
     stats.newton_failures, stats.projections = int(whole[loop.FAILURES]), int(whole[loop.PROJECTIONS])
+    stats.switches = result.switches
     stats.residuals, stats.newton_iterations = int(counters[RESIDUALS]), int(counters[ITERATIONS])
     stats.factorizations = stats.jacobians = int(counters[FACTORIZATIONS])
     stats.lapack_factorizations = int(counters[LAPACK]) if assembly.step.plan is not None else 0

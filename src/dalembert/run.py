@@ -52,6 +52,7 @@ class Result:
     event_index: np.ndarray
     event_rows: np.ndarray
     state: loop.Run
+    switches: tuple[float, ...]
 
 
 def execute(
@@ -72,6 +73,8 @@ def execute(
     if options.event_rules.shape[1]:
         parameters[0] = run.real[loop.T]
         _evaluate_events(run, options, run.rows[run.slots[1]], parameters)
+    switches: list[float] = []
+    _choose_data(work, formulation, run)
     advance = integrate()
     chunk = 1000
     status = loop.RUNNING
@@ -85,6 +88,9 @@ def execute(
                 chunk = min(chunk * 2, 1 << 40)
             elif took > 2 * SLICE:
                 chunk = max(chunk // 2, 1)
+            if run.whole[loop.CHANGE_DATA]:
+                _choose_data(work, formulation, run)
+                switches.append(float(run.real[loop.T]))
             if progress is not None:
                 progress(float(run.real[loop.T]), int(run.whole[loop.STEPS]))
             output = _grow(run, output)
@@ -93,7 +99,7 @@ def execute(
     n, m = run.whole[loop.STORED], run.whole[loop.EVENTS_STORED]
     return Result(
         Status.of(status), output.t[:n].copy(), output.rows[:n].copy(), output.order[:n].copy(),
-        output.event_t[:m].copy(), output.event_index[:m].copy(), output.event_rows[:m].copy(), run,
+        output.event_t[:m].copy(), output.event_index[:m].copy(), output.event_rows[:m].copy(), run, tuple(switches),
     )  # fmt: skip
 
 
@@ -124,6 +130,7 @@ def _prepare(
     whole[loop.STORE_STEPS] = int(options.t_eval is None)
     whole[loop.COEFFICIENTS] = method.coefficient_function()
     whole[loop.EVENT_KERNEL] = options.event_kernel
+    whole[loop.MONITOR] = assembly.kernels["monitor"].address if formulation.monitors else 0
     t_eval = options.t_eval if options.t_eval is not None else np.zeros(0)
     whole[loop.N_EVAL] = t_eval.size
 
@@ -149,7 +156,19 @@ def _prepare(
         steps=options.steps if options.steps is not None else np.zeros(0), t_eval=t_eval,
         counters=np.zeros(N_COUNTERS, dtype=np.int64), event_values=np.zeros((3, options.event_rules.shape[1])),
         event_rules=options.event_rules.copy(),
+        watched=np.concatenate([[1.0, 0.0, options.t0], work.p, np.zeros(formulation.data_size(system))]),
     )  # fmt: skip
+
+
+def _choose_data(work: Workspace, formulation: Formulation, run: loop.Run) -> None:
+    """Let the formulation choose its numbers at the last accepted state."""
+    system = work.assembly.system
+    if formulation.data_size(system):
+        _, C = work.matrices(float(run.real[loop.T]), run.rows[run.slots[1]])
+        values = formulation.choose_data(system, C)
+        work.set_data(values)
+        run.watched[3 + work.p.size :] = values
+    run.whole[loop.CHANGE_DATA] = 0
 
 
 def spread(options: Options, layout: Layout) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import casadi as ca
+import numpy as np
 
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
@@ -71,11 +72,10 @@ class Formulation(ABC):
         self, env: Environment, t: ca.SX, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]
     ) -> list[Equation]:
         """F(t, x, x') = 0 block by block."""
-        system = env.system
         a = self.acceleration(x, x_dot)
         point = env.at(t=t, a=a, **{n: x[n] for n in ("q", "v", "r", "w", "s", "lam", "mu")})
         rows = [
-            Equation("kinematics", x_dot["q"] - system.space.rate(x["q"], self.velocity(point, x))),
+            *self.kinematics(env, point, x, x_dot),
             Equation("balance", point.balance, row=-1),
             Equation("dynamics", x_dot["r"] - point.dynamics, row=-1),
             Equation("auxiliary", point.auxiliary),
@@ -84,6 +84,13 @@ class Formulation(ABC):
             *self.additional_equations(env, point, x, x_dot),
         ]
         return [row for row in rows if row.expr.numel()]
+
+    def kinematics(
+        self, env: Environment, point: Point, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]
+    ) -> list[Equation]:
+        """Equations for the rates of the positions (and whatever else is differential by definition)."""
+        rate = env.system.space.rate(x["q"], self.velocity(point, x))
+        return [Equation("kinematics", x_dot["q"] - rate)]
 
     def acceleration(self, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]) -> ca.SX:
         """What stands for v' in the equations of motion."""
@@ -103,6 +110,27 @@ class Formulation(ABC):
     def projection_options(self) -> dict[str, Any]:
         """Options of the projection that belongs to this formulation, where it projects by default."""
         return {}
+
+    # Numbers that a formulation chooses at the start of a run and may choose anew when its monitor says so.
+    def data_size(self, system: System) -> int:
+        return 0
+
+    def choose_data(self, system: System, C: np.ndarray) -> np.ndarray:
+        """The numbers for the constraint matrix C = [G; K] (nlam + nmu, nv) of a state."""
+        return np.zeros(0)
+
+    def sample_data(self, system: System) -> np.ndarray:
+        """Numbers of the right kind, for choosing pivots."""
+        return np.random.default_rng(1743).uniform(-1, 1, self.data_size(system))
+
+    @property
+    def monitors(self) -> bool:
+        """True if the data has to be watched during the run."""
+        return False
+
+    def monitor(self, env: Environment, point: Point) -> ca.SX:
+        """[how good the data still is, from 1 down to 0; how fast it ages, per unit of time]."""
+        return ca.vertcat(1, 0)
 
     def describe(self) -> str:
         """One line for people."""

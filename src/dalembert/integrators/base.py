@@ -18,17 +18,18 @@ from dalembert.status import OptionError
 
 @dataclass(frozen=True, eq=False)
 class StepData:
-    """Symbols of a step: d = [t, h, c0, past, p]; the unknowns x come first in the row."""
+    """Symbols of a step: d = [t, h, c0, past, p, data]; the unknowns x come first in the row."""
 
     t: ca.SX
     h: ca.SX
     c0: ca.SX
     past: ca.SX
     p: ca.SX
+    data: ca.SX
 
     @property
     def d(self) -> ca.SX:
-        return ca.vertcat(self.t, self.h, self.c0, self.past, self.p)
+        return ca.vertcat(self.t, self.h, self.c0, self.past, self.p, self.data)
 
 
 @dataclass(frozen=True, eq=False)

@@ -424,6 +424,16 @@ class System:
         return self.time_derivative(self.g)
 
     @cached_property
+    def G_dot(self) -> ca.SX:
+        """Time derivative of G along the motion (nlam, nv)."""
+        return ca.reshape(self.time_derivative(ca.vec(ca.densify(self.G))), *self.G.shape)
+
+    @cached_property
+    def K_dot(self) -> ca.SX:
+        """Time derivative of K along the motion (nmu, nv)."""
+        return ca.reshape(self.time_derivative(ca.vec(ca.densify(self.K))), *self.K.shape)
+
+    @cached_property
     def g_dot_q(self) -> ca.SX:
         """Derivative of the velocity form along the configuration space, (nlam, nv)."""
         return self.directional(self.g_dot)

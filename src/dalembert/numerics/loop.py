@@ -46,6 +46,10 @@ PROJECTION_FAILED = int(Status.PROJECTION_FAILED)
 NOT_FINITE = int(Status.NOT_FINITE)
 USER_ERROR = int(Status.USER_ERROR)
 MULTIPLIERS_FAILED = int(Status.MULTIPLIERS_FAILED)
+DATA_OUTDATED = int(Status.DATA_OUTDATED)
+
+# data of a formulation: renewed below RENEW; a step that leaves it below WORST, or ages it too much, is repeated
+RENEW_QUALITY, WORST_QUALITY, MOST_AGEING = 0.7, 0.2, 0.7
 
 HISTORY = 9  # past rows kept: order 6 needs 6 for the step and 8 for the estimate of order 7
 N_COEFFICIENTS = 1 + 2 * HISTORY + 3 * (HISTORY + 1)
@@ -57,9 +61,9 @@ N_REAL = 8
 (
     ORDER, NODES, AT_ORDER, STEPS, REJECTED, FAILURES, STORED, NEXT_EVAL, PROJECTIONS, IN_A_ROW, LAST_CAUSE,
     MAX_ORDER, FIXED, N_STAGES, OWN_MULTIPLIERS, N_EVAL, N_STEP, STEP_LIMIT, PROJECT_ERROR, N_EVENTS, EVENTS_STORED,
-    TERMINAL, STORE_STEPS, CHUNK_END, COEFFICIENTS, EVENT_KERNEL,
-) = range(26)  # fmt: skip
-N_WHOLE = 26
+    TERMINAL, STORE_STEPS, CHUNK_END, COEFFICIENTS, EVENT_KERNEL, MONITOR, CHANGE_DATA,
+) = range(28)  # fmt: skip
+N_WHOLE = 28
 
 
 class Run(NamedTuple):
@@ -84,6 +88,7 @@ class Run(NamedTuple):
     counters: np.ndarray
     event_values: np.ndarray  # (3, n_events): before, after, at a trial point
     event_rules: np.ndarray  # (2, n_events): direction, remaining count before the run ends (0: never)
+    watched: np.ndarray  # [quality, rate], then t, p and the data of the formulation
 
 
 class Output(NamedTuple):
@@ -100,7 +105,7 @@ class Output(NamedTuple):
 _f8, _i8 = types.float64[::1], types.int64[::1]
 _m8 = types.float64[:, ::1]
 RUN_TYPE = types.NamedTuple(
-    [_f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _f8, _f8, _i8, _m8, types.int64[:, ::1]],
+    [_f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _f8, _f8, _i8, _m8, types.int64[:, ::1], _f8],
     Run,
 )
 OUTPUT_TYPE = types.NamedTuple([_f8, _m8, _i8, _f8, _i8, _m8], Output)
@@ -172,6 +177,14 @@ def interpolate(run, order, t, out):  # type: ignore[no-untyped-def]
 
 
 @inner
+def look_after(run, t, row):  # type: ignore[no-untyped-def]
+    """Quality and rate of ageing of the formulation's data at a row, into watched[0] and watched[1]."""
+    run.watched[2] = t
+    start = run.watched.ctypes.data
+    return call_kernel(run.whole[MONITOR], row.ctypes.data, start + 16, start)
+
+
+@inner
 def cause_of(code, otherwise):  # type: ignore[no-untyped-def]
     """Status for a failed solve."""
     if code == NEWTON_NOT_FINITE:
@@ -222,6 +235,10 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
         code = correct(run, stages, t, new)
         if code != CONVERGED:
             return cause_of(code, PROJECTION_FAILED)
+    if run.whole[MONITOR] != 0:
+        look_after(run, t, new)
+        if not (run.watched[0] >= WORST_QUALITY and run.watched[1] * abs(h) <= MOST_AGEING):
+            return DATA_OUTDATED
     return CONVERGED
 
 
@@ -466,6 +483,12 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
                 continue
         run.real[H_ACCEPTED] = h
         accept(run)
+        if run.whole[MONITOR] != 0:
+            rate = run.watched[1]
+            if rate * abs(run.real[H]) > 0.9 * MOST_AGEING:
+                run.real[H] *= 0.9 * MOST_AGEING / (rate * abs(run.real[H]))
+            if run.watched[0] < RENEW_QUALITY:
+                run.whole[CHANGE_DATA] = 1
         run.whole[LAST_CAUSE] = 0
         stop = np.nan
         if run.whole[N_EVENTS] > 0:
@@ -497,6 +520,8 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
                 store(run, output, t_new, run.rows[run.slots[1]], k)
         if not np.isnan(stop):
             return EVENT
+        if run.whole[CHANGE_DATA] == 1:
+            return RUNNING
 
 
 SIGNATURE = types.int64(
