@@ -31,7 +31,8 @@ def initial_row(system: System, layout: Any, **given: Any) -> np.ndarray:
             if label == "q0" and size:
                 raise OptionError(f"q0 is missing: give {size} initial positions ({', '.join(system.names['q'])}).")
             if name == "r" and size:
-                raise OptionError(f"r0 is missing: give {size} initial dynamic states ({', '.join(system.names['r'])}).")
+                names = ", ".join(system.names["r"])
+                raise OptionError(f"r0 is missing: give {size} initial dynamic states ({names}).")
             continue
         try:
             x = np.asarray(value, dtype=float)
@@ -93,16 +94,18 @@ def evaluate(system: System, name: str, values: dict[str, Any]) -> np.ndarray:
 def not_finite(system: System, layout: Any, t: float, row: np.ndarray, p: np.ndarray) -> str:
     """Which function of the model returns NaN or infinity here, in words ('' if none)."""
     values = point_values(system, layout, t, row, p)
-    roles = {"mass": "mass", "force": "force", "g": "constraints", "k": "velocity_constraints", "phi": "invariants",
-             "dynamics": "dynamics", "auxiliary": "auxiliary", "h": "contact", "reaction": "constraint_force",
-             "g_dot": "a derivative of the constraints", "g_ddot": "a second derivative of the constraints"}  # fmt: skip
+    roles = {
+        "mass": "mass", "force": "force", "g": "constraints", "k": "velocity_constraints", "phi": "invariants",
+        "dynamics": "dynamics", "auxiliary": "auxiliary", "h": "contact", "reaction": "constraint_force",
+        "g_dot": "a derivative of the constraints", "g_ddot": "a second derivative of the constraints",
+    }  # fmt: skip
+    components = {"g": "constraints", "k": "velocity_constraints", "force": "q", "phi": "invariants", "dynamics": "r"}
     for expression, role in roles.items():
         out = evaluate(system, expression, values).ravel()
         bad = np.flatnonzero(~np.isfinite(out))
         if bad.size:
             i = int(bad[0])
-            names: Sequence[str] = system.names.get({"g": "constraints", "k": "velocity_constraints",
-                                                     "force": "q", "phi": "invariants"}.get(expression, ""), ())  # fmt: skip
+            names: Sequence[str] = system.names.get(components.get(expression, ""), ())
             label = f" ({names[i]})" if i < len(names) else ""
             return f"{role} is {out[i]} in component {i}{label} at t = {t:.6g}"
     return ""
@@ -170,10 +173,10 @@ def _check_mass(system: System, mass: np.ndarray, C: np.ndarray) -> None:
     if np.abs(values).min() <= 1e-12 * max(np.abs(values).max(), 1.0):
         direction = np.abs(kernel @ vectors[:, int(np.abs(values).argmin())])
         names = [n for n, x in zip(system.space.names, direction, strict=False) if x > 1e-6]
-        what = "on the motions that the constraints allow" if len(C) else ""
+        what = " on the motions that the constraints allow" if len(C) else ""
         raise ModelError(
-            f"mass is singular {what} at the initial values: no inertia along {', '.join(names)}. Give these "
-            f"coordinates mass, or remove them (a massless coordinate can be an auxiliary variable w).".replace("  ", " ")
+            f"mass is singular{what} at the initial values: no inertia along {', '.join(names)}. Give these "
+            f"coordinates mass, or remove them (a massless coordinate can be an auxiliary variable w)."
         )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -142,7 +143,10 @@ def to_xarray(solution: Solution) -> xarray.Dataset:
         raise ImportError("to_xarray needs xarray: pip install 'dalembert[xarray]'.") from None
     record = _record(solution)
     return xarray.Dataset(
-        {name: (dims, values.copy(), {"long_name": _meaning(name)}) for name, (dims, values) in record.variables.items()},
+        {
+            name: (dims, values.copy(), {"long_name": _meaning(name)})
+            for name, (dims, values) in record.variables.items()
+        },
         coords={name: (name, values) for name, values in record.coordinates.items()},
         attrs=record.attributes,
     )
@@ -166,8 +170,6 @@ def check_path(path: str | Path) -> Path:
 
 # ---------------------------------------------------------------------- Solution -> record
 def _record(solution: Solution) -> _Record:
-    from dalembert import __version__
-
     record = _Record({"time": solution.t})
 
     def add(name: str, values: np.ndarray, over: str = "time") -> None:
@@ -207,7 +209,7 @@ def _record(solution: Solution) -> _Record:
     record.attributes = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "dalembert_version": __version__,
+        "dalembert_version": _version(),
         "system_name": _text(solution.system_name),
         "status": solution.status.name,
         "message": _text(solution.message),
@@ -221,6 +223,11 @@ def _record(solution: Solution) -> _Record:
         "names": json.dumps({key: list(names) for key, names in solution.names.items()}),
     }
     return record
+
+
+def _version() -> str:
+    """Of this package, which is loaded: importing it from here would turn the layers upside down."""
+    return str(sys.modules["dalembert"].__version__)
 
 
 def _component_names(solution: Solution, dimension: str, n: int) -> np.ndarray:
@@ -253,11 +260,9 @@ def _read(file: Any, source: Path) -> _Record:
         )
     version = int(file.attrs["format_version"])
     if version > FORMAT_VERSION:
-        from dalembert import __version__
-
         raise StorageError(
             f"{source} has format version {version}, written by dalembert {file.attrs['dalembert_version']}; this is "
-            f"dalembert {__version__}, which reads up to version {FORMAT_VERSION}. Upgrade: pip install -U dalembert."
+            f"dalembert {_version()}, which reads up to version {FORMAT_VERSION}. Upgrade: pip install -U dalembert."
         )
     variables = {
         name: (tuple(x.dimensions), np.asarray(x[...]))

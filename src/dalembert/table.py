@@ -90,14 +90,16 @@ def print_table(
     cells = _cells(columns, rows, digits)
     table = Table(
         title=Text(title, style="bold") if title else None, title_justify="left", box=box.SIMPLE_HEAD,
-        show_header=any(columns), pad_edge=False, header_style="bold",
+        show_header=any(columns), show_edge=False, pad_edge=False, header_style="bold",
     )  # fmt: skip
     for name, number in zip(columns, _numeric(columns, rows), strict=True):
         # names and numbers stay whole, prose gives way
         table.add_column(Text(name), justify="right" if number else "left", no_wrap=number, overflow="fold")
     for row in cells:
         table.add_row(*(Text(cell) for cell in row))
-    (console or make_console()).print(table)
+    console = console or make_console()
+    console.print(table)
+    console.print()
 
 
 def markdown_table(
@@ -140,12 +142,10 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, (Real, np.number)) and not isinstance(x, (bool, np.bool_, np.complexfloating))
 
 
-def _cells(
-    columns: Sequence[str], rows: Sequence[Sequence[Any]], digits: int | Mapping[str, int]
-) -> list[list[str]]:
+def _cells(columns: Sequence[str], rows: Sequence[Sequence[Any]], digits: int | Mapping[str, int]) -> list[list[str]]:
     for i, row in enumerate(rows):
         if len(row) != len(columns):
-            raise ValueError(f"row {i} of the table has {len(row)} cells, expected {len(columns)} ({', '.join(columns)}).")
+            raise ValueError(f"row {i} has {len(row)} cells, expected {len(columns)}: {', '.join(columns)}.")
     wanted = [digits if isinstance(digits, int) else digits.get(name, DIGITS) for name in columns]
     return [[format_cell(cell, n) for cell, n in zip(row, wanted, strict=True)] for row in rows]
 

@@ -77,7 +77,7 @@ class Parameters:
         out: dict[str, Any] = {}
         for name, x in self.defaults.items():
             part = flat[self.offsets[name] : self.offsets[name] + x.size]
-            out[name] = part[0] if x.ndim == 0 else np.asarray(part).reshape(x.shape)
+            out[name] = part[0] if x.ndim == 0 else np.asanyarray(part).reshape(x.shape)
         return out
 
 

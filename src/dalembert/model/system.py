@@ -19,7 +19,7 @@ import numpy as np
 
 from dalembert.model.blackbox import BlackBox, Call, argument_names, black_box
 from dalembert.model.symbols import MEANING, NAMES, Parameters, Variables, symbol
-from dalembert.model.tracing import Namespace, Sym, TraceError, to_sx, vector
+from dalembert.model.tracing import UFUNC_NAMES, Namespace, Sym, TraceError, to_sx, vector
 from dalembert.spaces import Space, as_names, as_space
 from dalembert.status import BlackBoxWarning, ModelError
 
@@ -249,7 +249,7 @@ class System:
         if box is None:
             try:
                 return function(**{a: self._argument(n) for a, n in zip(asked, names, strict=True)})
-            except (TraceError, TypeError) as problem:
+            except (TypeError, AttributeError) as problem:
                 if not _is_trace_problem(problem):
                     raise
                 warnings.warn(
@@ -356,7 +356,8 @@ class System:
         try:
             return to_sx(value)
         except (TraceError, TypeError, ValueError) as problem:
-            raise ModelError(f"{role} returned {type(value).__name__} that is not a list of numbers: {problem}.") from None
+            kind = type(value).__name__
+            raise ModelError(f"{role} returned {kind} that is not a list of numbers: {problem}.") from None
 
     # ------------------------------------------------------------------ derived expressions
     @cached_property
@@ -485,7 +486,10 @@ def _is_trace_problem(problem: BaseException) -> bool:
     """True if an exception says that symbols met code that needs numbers, not that the code itself is wrong."""
     if isinstance(problem, TraceError) or isinstance(problem.__cause__, TraceError):
         return True
-    return isinstance(problem, TypeError) and (Sym.__name__ in str(problem) or "loop of ufunc" in str(problem))
+    text = str(problem)
+    if isinstance(problem, AttributeError):  # np.arctan2(1.0, x) on an object array asks the float for a method
+        return any(text.endswith(f"has no attribute {name!r}") for name in UFUNC_NAMES)
+    return any(sign in text for sign in (Sym.__name__, "loop of ufunc", "ufunc '", "dtype('O')"))
 
 
 def _shape(x: ca.SX) -> str:

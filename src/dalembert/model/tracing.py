@@ -1,13 +1,15 @@
 """Running a user's plain NumPy function once, on symbols.
 
-`Sym` is a scalar that records what is done to it as a CasADi SX expression. Vectors are ordinary object arrays of
-`Sym`, so indexing, unpacking, ``@``, ``np.dot``, ``np.cross``, ``np.linalg.norm`` and shapes are NumPy's own. What
+`Sym` is a scalar that records what is done to it as a CasADi SX expression. Vectors are object arrays of `Sym`, so
+indexing, unpacking, ``@``, ``np.dot``, ``np.cross``, ``np.linalg.norm`` and shapes are NumPy's own; `SymArray` sees to
+it that elementwise functions (``np.maximum``, ``q > 0``) record instead of asking a symbol for its truth. What
 cannot be recorded (``if q[0] > 0``, ``math.sin``, ``float(x)``) raises `TraceError` instead of giving a wrong number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import casadi as ca
@@ -81,26 +83,61 @@ _UFUNCS: dict[str, Callable[..., ca.SX]] = {
     "bitwise_or": ca.logic_or,
     "invert": ca.logic_not,
     "erf": ca.erf,
-    "erfinv": ca.erfinv,
     "heaviside": lambda a, half: ca.if_else(a == 0, half, a > 0),
     "deg2rad": lambda a: a * (np.pi / 180.0),
     "radians": lambda a: a * (np.pi / 180.0),
+    "rad2deg": lambda a: a * (180.0 / np.pi),
+    "degrees": lambda a: a * (180.0 / np.pi),
+    "floor_divide": lambda a, b: ca.floor(a / b),
+    "trunc": lambda a: ca.sign(a) * ca.floor(ca.fabs(a)),
+    "logaddexp": lambda a, b: ca.fmax(a, b) + ca.log1p(ca.exp(-ca.fabs(a - b))),
+    "conjugate": lambda a: a,
 }
+_BINARY = {
+    "add", "subtract", "multiply", "divide", "power", "float_power", "arctan2", "hypot", "fmod", "remainder",
+    "copysign", "maximum", "minimum", "fmax", "fmin", "less", "less_equal", "greater", "greater_equal", "equal",
+    "not_equal", "logical_and", "logical_or", "bitwise_and", "bitwise_or", "heaviside", "floor_divide", "logaddexp",
+}  # fmt: skip
+UFUNC_NAMES = frozenset(_UFUNCS)
 
 
 def _expr(x: Any) -> ca.SX:
-    return x.expr if isinstance(x, Sym) else ca.SX(float(x))
+    if isinstance(x, Sym):
+        return x.expr
+    try:
+        return ca.SX(float(x))
+    except TypeError as problem:
+        raise TraceError(str(problem)) from None
 
 
 def _apply(name: str, *args: Any) -> Any:
     """Apply a ufunc by name to scalars or broadcast it over arrays."""
     if name not in _UFUNCS:
         raise TraceError(f"np.{name} cannot be traced")
+    return _wrap(_elementwise(name)(*[_as_object(a) for a in args]))
+
+
+@cache
+def _elementwise(name: str) -> np.ufunc:
+    """The ufunc of this name on object arrays, recording; has reduce, outer and so on like any other."""
     operation = _UFUNCS[name]
-    if any(isinstance(a, (np.ndarray, list, tuple)) and np.ndim(a) > 0 for a in args):
-        scalar = np.frompyfunc(lambda *s: Sym(operation(*(_expr(x) for x in s))), len(args), 1)
-        return scalar(*[_as_object(a) for a in args])
-    return Sym(operation(*(_expr(a.item() if isinstance(a, np.ndarray) else a) for a in args)))
+    n = 3 if name == "clip" else 2 if name in _BINARY else 1
+    return np.frompyfunc(lambda *s: Sym(operation(*(_expr(x) for x in s))), n, 1)
+
+
+def _wrap(x: Any) -> Any:
+    """Object arrays as SymArray, anything else as it is."""
+    return x.view(SymArray) if isinstance(x, np.ndarray) and x.dtype == object else x
+
+
+def _arrays(x: Any) -> Any:
+    """Every Sym in the (nested) arguments of a NumPy function as an array, so that the function can look at shapes."""
+    if isinstance(x, Sym):
+        return _as_object(x).view(SymArray)
+    if isinstance(x, (list, tuple)):
+        parts = [_arrays(y) for y in x]
+        return tuple(parts) if isinstance(x, tuple) else parts
+    return x
 
 
 def _as_object(x: Any) -> np.ndarray:
@@ -113,8 +150,37 @@ def _as_object(x: Any) -> np.ndarray:
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
     choose = np.frompyfunc(lambda c, a, b: Sym(ca.if_else(_expr(c), _expr(a), _expr(b))), 3, 1)
-    out = choose(_as_object(condition), _as_object(x), _as_object(y))
+    return _wrap(choose(_as_object(condition), _as_object(x), _as_object(y)))
+
+
+def _select(conditions: Any, choices: Any, default: Any = 0.0) -> Any:
+    out = default
+    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
+        out = _where(condition, choice, out)
     return out
+
+
+def _inverse(a: Any) -> Any:
+    return matrix(ca.inv(to_sx(a)))
+
+
+def _solve(a: Any, b: Any) -> Any:
+    out = matrix(ca.solve(to_sx(a), to_sx(b)))
+    return out[:, 0] if np.ndim(b) == 1 else out
+
+
+def _determinant(a: Any) -> Any:
+    return Sym(ca.det(to_sx(a)))
+
+
+# NumPy functions that CasADi does itself
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.where: _where,
+    np.select: _select,
+    np.linalg.inv: _inverse,
+    np.linalg.solve: _solve,
+    np.linalg.det: _determinant,
+}
 
 
 class Sym:
@@ -136,13 +202,7 @@ class Sym:
         return _apply(ufunc.__name__, *inputs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if func is np.where and len(args) == 3 and not kwargs:
-            return _where(*args)
-        if func is np.clip and len(args) == 3 and not kwargs:
-            return _apply("clip", *args)
-        # every other NumPy function sees a zero-dimensional object array
-        plain = [_as_object(a) if isinstance(a, Sym) else a for a in args]
-        return func(*plain, **kwargs)
+        return _as_object(self).view(SymArray).__array_function__(func, types, args, kwargs)
 
     def __bool__(self) -> bool:
         raise TraceError("a condition depends on the state (use np.where instead of if/and/or/max/min)")
@@ -155,6 +215,31 @@ class Sym:
 
     def __index__(self) -> int:
         raise TraceError("a state-dependent value is used as an index")
+
+
+class SymArray(np.ndarray):
+    """Object array of Sym and numbers on which every ufunc records."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        out = kwargs.pop("out", None)
+        for name in ("casting", "subok", "order", "dtype"):
+            kwargs.pop(name, None)
+        if ufunc.signature is not None or (method == "reduce" and ufunc in (np.add, np.multiply)):
+            operation = ufunc  # matmul and sums: NumPy's own loops, through the operators of Sym
+        elif ufunc.__name__ in _UFUNCS:
+            operation = _elementwise(ufunc.__name__)
+        else:
+            raise TraceError(f"np.{ufunc.__name__} cannot be traced")
+        result = getattr(operation, method)(*[_as_object(x) for x in inputs], **kwargs)
+        if out is None:
+            return _wrap(result)
+        out[0][...] = result
+        return out[0]
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if func in _FUNCTIONS and (func is not np.where or len(args) == 3):
+            return _FUNCTIONS[func](*args, **kwargs)
+        return _wrap(super().__array_function__(func, (SymArray,), _arrays(args), kwargs))
 
 
 def _operators() -> None:
@@ -171,6 +256,7 @@ def _operators() -> None:
 
     for python, ufunc in {
         "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "power", "mod": "remainder",
+        "floordiv": "floor_divide",
     }.items():  # fmt: skip
         setattr(Sym, f"__{python}__", binary(ufunc, False))
         setattr(Sym, f"__r{python}__", binary(ufunc, True))
@@ -186,20 +272,20 @@ def _operators() -> None:
             setattr(Sym, ufunc, unary(ufunc) if ufunc not in _BINARY else binary(ufunc, False))
 
 
-_BINARY = {
-    "add", "subtract", "multiply", "divide", "power", "float_power", "arctan2", "hypot", "fmod", "remainder",
-    "copysign", "maximum", "minimum", "fmax", "fmin", "less", "less_equal", "greater", "greater_equal", "equal",
-    "not_equal", "logical_and", "logical_or", "bitwise_and", "bitwise_or", "heaviside",
-}  # fmt: skip
 _operators()
 
 
 def vector(expr: ca.SX) -> np.ndarray:
-    """(n,) object array of Sym from a dense SX column (n, 1)."""
+    """(n,) array of Sym from a dense SX column (n, 1)."""
     out = np.empty(expr.numel(), dtype=object)
     for i, element in enumerate(expr.elements()):
         out[i] = Sym(ca.SX(element))  # type: ignore[call-overload]
-    return out
+    return out.view(SymArray)
+
+
+def matrix(expr: ca.SX) -> np.ndarray:
+    """(n, m) array of Sym from an SX matrix."""
+    return vector(ca.vec(ca.densify(expr))).reshape(expr.shape, order="F")
 
 
 def to_sx(value: Any) -> ca.SX:
