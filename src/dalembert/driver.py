@@ -454,6 +454,7 @@ def _solution(
         evaluator=dense,
         drift_of=drift,
         energy_of=energy if system.energy is not None else None,
+        extra={name: result.rows[:, layout.slice(name)] for name, size in layout.blocks if name not in PARTS and size},
     )
 
 
