@@ -24,7 +24,7 @@ from dalembert.status import OptionError
 END = 2.2  # a little more than a period
 # numbers of steps for an order: small enough for the asymptotics, large enough to stay clear of rounding
 STEPS = {1: (4000, 8000, 16000), 2: (1000, 2000, 4000), 3: (600, 1200, 2400), 4: (600, 1200, 2400), 5: (400, 800, 1600),
-         6: (200, 400, 800)}  # fmt: skip
+         6: (550, 650, 750, 850, 950)}  # fmt: skip
 SLACK = 0.15
 
 
@@ -151,8 +151,8 @@ def test_derivative_is_exact_on_polynomials(k: int, steps: list[float], c: list[
     p = np.polynomial.Polynomial(c[: k + 1])
     found = coefficients(k, nodes)
     x = values(p, nodes)
-    size = abs(found["c0"] * x[0]) + np.abs(found["past"]) @ np.abs(x[1:])
-    np.testing.assert_allclose(found["c0"] * x[0] + found["past"] @ x[1:], p.deriv()(nodes[0]), atol=1e-13 * size + 1e-15)
+    terms = np.concatenate([[found["c0"] * x[0]], found["past"] * x[1:]])
+    np.testing.assert_allclose(terms.sum(), p.deriv()(nodes[0]), atol=1e-13 * np.abs(terms).sum() + 1e-15)
     assert np.all(found["past"][k:] == 0)
 
 
@@ -185,10 +185,10 @@ def test_estimate_vanishes_on_polynomials_of_its_order(k: int, steps: list[float
 def test_estimate_scales_with_the_step(k: int) -> None:
     """Halving h divides the estimate by 2^(k+1)."""
     sizes = []
-    for h in (0.02, 0.01):
+    for h in (0.06, 0.03):
         nodes = 1.0 - h * np.arange(k + 3)
         sizes.append(coefficients(k, nodes)["estimates"][1] @ values(np.exp, nodes))
-    assert abs(np.log2(sizes[0] / sizes[1]) - (k + 1)) < 0.1
+    assert abs(np.log2(sizes[0] / sizes[1]) - (k + 1)) < 0.2
 
 
 @pytest.mark.parametrize("k", range(1, 7))

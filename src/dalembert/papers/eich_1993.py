@@ -10,9 +10,9 @@ What is compared, and how:
 - The multiplier has the opposite sign there (m x'' = lam x); its error is compared in magnitude. RES is x^2 + y^2 - 1,
   twice the residual of our constraint (x^2 + y^2 - 1) / 2, which makes the two multipliers equal in size.
 - The column ERR is left out: its weights are not stated.
-- "joint" is the minimisation (2.5), (2.6) of the paper as it stands, with unit weights for positions and velocities; the
-  weights used for the table are not stated. "sequential" projects positions, then velocities: the default here, not
-  the paper's formula, and of the variants tried the one that comes closest to the table.
+- "joint" is the minimisation (2.5), (2.6) of the paper as it stands, with unit weights for positions and velocities;
+  the weights used for the table are not stated. "sequential" projects positions, then velocities: the default here,
+  not the paper's formula, and overall closer to the table.
 """
 
 from __future__ import annotations
@@ -331,8 +331,8 @@ PAPER = register(
         "algebraic constraints, SIAM J. Numer. Anal. 30 (1993) 1467-1482",
         run=run,
         notes=(
-            "Rows 'joint' of Table 3.1 follow the paper's formula (2.5), (2.6) with unit weights; rows 'sequential' are "
-            "our default, not the paper's formula, and of the variants tried the closest to the table.",
+            "Rows 'joint' of Table 3.1 follow the paper's formula (2.5), (2.6) with unit weights; rows 'sequential' "
+            "are our default, which is not the paper's formula but overall closer to the table.",
             "The wheel set of section 1.2 (figures 1.1 to 1.4, 1.27 m above the track after 10 s) cannot be "
             "reproduced: its equations are not in the paper. Residuals are shown for the pendulum instead.",
             "The column ERR of Table 3.1 is left out: the weights of its norm are not stated.",
