@@ -44,9 +44,9 @@ def double_pendulum() -> da.System:
             "upper": (q[0] ** 2 + q[1] ** 2 - p.L[0] ** 2) / 2,
             "lower": ((q[2] - q[0]) ** 2 + (q[3] - q[1]) ** 2 - p.L[1] ** 2) / 2,
         },
-        energy=lambda q, v, p: 0.5 * p.m[0] * (v[:2] @ v[:2])
-        + 0.5 * p.m[1] * (v[2:] @ v[2:])
-        + p.g * (p.m[0] * q[1] + p.m[1] * q[3]),
+        energy=lambda q, v, p: (
+            0.5 * p.m[0] * (v[:2] @ v[:2]) + 0.5 * p.m[1] * (v[2:] @ v[2:]) + p.g * (p.m[0] * q[1] + p.m[1] * q[3])
+        ),
         parameters={"m": [1.0, 2.0], "L": [1.0, 0.7], "g": 9.81},
         name="double pendulum",
     )

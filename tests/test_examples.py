@@ -39,6 +39,12 @@ def test_example_numbers():
     assert abs(space["sol"].t_events[1] - [2, 4, 6]).max() < 1e-6
 
 
+def test_readme_shows_the_example():
+    code = (EXAMPLES / "pendulum.py").read_text(encoding="utf-8").split('"""')[2].strip()
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    assert f"```python\n{code}\n```" in readme
+
+
 def test_demo(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["demo.py"])
     demo = runpy.run_path(str(EXAMPLES / "demo.py"))

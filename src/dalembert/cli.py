@@ -279,12 +279,7 @@ def _parameters(given: Sequence[str], system: System) -> dict[str, Any]:
 
 def _show_progress(quiet: bool) -> bool:
     """True if someone is watching; the bar belongs on stderr, so that stdout can be piped."""
-    if quiet or not sys.stderr.isatty():
-        return False
-    import rich
-
-    rich.reconfigure(stderr=True)
-    return True
+    return not quiet and sys.stderr.isatty()
 
 
 def _summary(solution: Solution, task: Task) -> None:

@@ -12,13 +12,14 @@ def progress_bar(wanted: bool, t0: float, t1: float, title: str) -> Iterator[Cal
     if not wanted:
         yield None
         return
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
         TextColumn("t = {task.fields[t]:.4g}, {task.fields[steps]} steps"), TimeRemainingColumn(),
     )  # fmt: skip
-    with Progress(*columns) as bar:
+    with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(title, total=1.0, t=t0, steps=0)
 
         def tick(t: float, steps: int) -> None:

@@ -66,9 +66,10 @@ def execute(
     """Integrate from a complete row at t0. Ctrl-C ends the run early; what was computed is returned."""
     run = _prepare(work, method, formulation, row, options)
     output = _outputs(run, options, row)
-    output = _store_start(run, output, options, row)
+    _store_start(run, output, options, row)
+    begun = Status.RUNNING
     if options.steps is not None:
-        output = _seed(work, method, formulation, row, options, run, output)
+        begun, output = _seed(work, method, formulation, row, options, run, output)
     parameters = np.concatenate([[0.0], work.p])
     if options.event_rules.shape[1]:
         parameters[0] = run.real[loop.T]
@@ -77,7 +78,7 @@ def execute(
     _choose_data(work, formulation, run)
     advance = integrate()
     chunk = 1000
-    status = loop.RUNNING
+    status = int(begun)
     try:
         while status == loop.RUNNING:
             run.whole[loop.CHUNK_END] = run.whole[loop.STEPS] + chunk
@@ -234,7 +235,7 @@ def _double(x: np.ndarray) -> np.ndarray:
     return out
 
 
-def _store_start(run: loop.Run, output: loop.Output, options: Options, row: np.ndarray) -> loop.Output:
+def _store_start(run: loop.Run, output: loop.Output, options: Options, row: np.ndarray) -> None:
     """The initial state is the first point of the output if it was asked for."""
     wanted = options.t_eval is None
     if options.t_eval is not None and options.t_eval.size and options.t_eval[0] == options.t0:
@@ -243,7 +244,6 @@ def _store_start(run: loop.Run, output: loop.Output, options: Options, row: np.n
     if wanted:
         output.t[0], output.rows[0], output.order[0] = options.t0, row, run.whole[loop.ORDER]
         run.whole[loop.STORED] = 1
-    return output
 
 
 def _seed(
@@ -254,12 +254,12 @@ def _seed(
     options: Options,
     run: loop.Run,
     output: loop.Output,
-) -> loop.Output:
+) -> tuple[Status, loop.Output]:
     """Starting values of a fixed-step multistep run of order k: k-1 grid points by a run at a tight tolerance."""
     assert options.steps is not None
     k = min(int(run.whole[loop.ORDER]), len(options.steps))
     if k < 2:
-        return output
+        return Status.RUNNING, output
     grid = options.t0 + np.cumsum(options.steps[: k - 1])
     direction = float(np.sign(options.steps[0]))
     wanted = options.t_eval if options.t_eval is not None else np.zeros(0)
@@ -273,7 +273,7 @@ def _seed(
     )  # fmt: skip
     start = execute(work, method, formulation, row, tight)
     if not start.status.ok:
-        raise RuntimeError(f"the starting values of the fixed-step run failed: {start.status.message}")
+        return start.status, output
     rows = start.rows[np.isin(times, grid)]
     run.rows[1:k], run.nodes[1:k] = rows[::-1], grid[::-1]
     run.rows[k], run.nodes[k] = row, options.t0
@@ -286,7 +286,7 @@ def _seed(
     new = slice(stored, stored + grid.size)
     output.t[new], output.rows[new], output.order[new] = grid, rows, k
     run.whole[loop.STORED] += grid.size
-    return output
+    return Status.RUNNING, output
 
 
 def _evaluate_events(run: loop.Run, options: Options, row: np.ndarray, parameters: np.ndarray) -> None:

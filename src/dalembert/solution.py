@@ -143,7 +143,7 @@ class Solution:
         multipliers and accelerations are those that belong to them. A solution loaded from a file interpolates all
         quantities alike.
         """
-        times = np.atleast_1d(np.asarray(t, dtype=float))
+        times = np.ascontiguousarray(np.atleast_1d(np.asarray(t, dtype=float)))
         if times.ndim != 1:
             raise ValueError(f"t has {times.ndim} dimensions; give a number or a list of numbers.")
         if not self.dense:

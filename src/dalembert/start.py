@@ -122,7 +122,7 @@ def check_model(work: Workspace, t: float, row: np.ndarray) -> None:
     size = np.abs(mass).max(initial=0.0)
     skew = np.abs(mass - mass.T)
     if skew.max(initial=0.0) > 1e-10 * size:
-        i, j = np.unravel_index(int(skew.argmax()), skew.shape)
+        i, j = (int(x) for x in np.unravel_index(int(skew.argmax()), skew.shape))
         names = system.space.names
         raise ModelError(
             f"mass is not symmetric: entry ({names[i]}, {names[j]}) is {mass[i, j]:.6g}, "

@@ -35,12 +35,12 @@ class Status(IntEnum):
         "accelerations and multipliers are not determined there. Stop before it, or change the model."
     )
     NEWTON_FAILED = -5, (
-        "Newton's method did not converge although the step was reduced as far as possible. With a fixed step, "
-        "use a smaller h; otherwise check the model for discontinuities."
+        "Newton's method did not converge. With a fixed step, use a smaller h; a variable one was reduced as far as "
+        "possible: look for discontinuities in the model."
     )
     PROJECTION_FAILED = -6, (
-        "The projection onto the constraints did not converge although the step was reduced as far as possible. "
-        "The state is far from the manifold or the constraints lose rank."
+        "The projection onto the constraints did not converge: the state is far from them or they lose rank. With a "
+        "fixed step, use a smaller h."
     )
     NOT_FINITE = -7, "A model function returned NaN or infinity, and smaller steps did not avoid it."
     USER_ERROR = -8, "A Python function of the model raised an exception."

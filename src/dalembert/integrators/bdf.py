@@ -4,7 +4,7 @@
 [E93]   E. Eich, Convergence results for a coordinate projection method, SIAM J. Numer. Anal. 30 (1993) 1467-1482.
 
 The derivative at t_n is that of the polynomial through t_n, ..., t_{n-k}, whatever the spacing (variable
-coefficients): x'_n = c0 x_n + sum_i w_i x_{n-i}. Past values are projected ones [E93, (2.6)].
+coefficients): x'_n = c0 x_n + sum_i w_i x_{n-i}. Past values are projected ones [E93, (2.4)].
 """
 
 from __future__ import annotations

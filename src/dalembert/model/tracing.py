@@ -23,7 +23,7 @@ class TraceError(TypeError):
 
 
 # NumPy ufunc name -> CasADi function of SX arguments
-_UFUNCS: dict[str, Callable[..., ca.SX]] = {
+_UFUNCS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,

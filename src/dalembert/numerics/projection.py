@@ -3,7 +3,7 @@
 [E93] E. Eich, Convergence results for a coordinate projection method applied to mechanical systems with algebraic
       constraints, SIAM J. Numer. Anal. 30 (1993) 1467-1482.
 
-    minimise (y - y~)^T W (y - y~)   subject to   phi(y) = 0                                        [E93, (2.7)]
+    minimise (y - y~)^T W (y - y~)   subject to   phi(y) = 0                                        [E93, (2.5), (2.6)]
 
 joint: y = (q, v) at once, phi = (g, G v + g_t, k, invariants).
 sequential: q onto g; then v onto (G v + g_t, k) at the new q; then, if there are invariants, (q, v) jointly onto all.
@@ -49,7 +49,7 @@ class Projection:
         "gauss-newton" (orthogonal foot point) or "simplified" (one factorisation).
     error
         "plain": the error test uses the estimate as it is. "projected": its part normal to the constraints, which the
-        projection removes, is taken out first [E93, section 3].
+        projection removes, is taken out first [E93, section 4.1].
 
     Examples
     --------

@@ -77,7 +77,7 @@ class StageSystem:
         return out
 
     def _tangent(self, W: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
-        """P e for an estimate e of the corrected blocks: W P e + H^T nu = W e, H P e = 0 [E93, section 3]."""
+        """P e for an estimate e of the corrected blocks: W P e + H^T nu = W e, H P e = 0 [E93, section 4.1]."""
         system = self.system
         e = ca.SX.sym("e", self.layout.indices(self.blocks).size)
         n = W.shape[0]

@@ -70,8 +70,8 @@ def entry(
     }  # fmt: skip
 
 
-def within(paper: float, measured: float, factor: float, why: str = "") -> tuple[bool, str]:
+def within(paper: float, measured: float, factor: float) -> tuple[bool, str]:
     """One-sided comparison of an error with a printed one, at most ``factor`` times as large: (agrees, note)."""
     ratio = measured / paper
-    note = f"at most {factor:g} times the paper's error{why}; ratio {ratio:.2g}"
+    note = f"at most {factor:g} times the paper's error; ratio {ratio:.2g}"
     return ratio <= factor, note + (", better" if ratio < 1 / factor else "")

@@ -66,7 +66,7 @@ def car_axis() -> Problem:
     )
     return Problem(
         name="car-axis",
-        description="axle on two stiff springs, its right support on a bumpy road: rheonomic constraints, fast oscillation",
+        description="axle on two stiff springs, its right support on a bumpy road: rheonomic, fast oscillation",
         source="Mazzia & Magherini 2008, problem caraxis (lam = -lambda of the source)",
         system=system,
         q0=np.array([0.0, 0.5, 1.0, 0.5]),

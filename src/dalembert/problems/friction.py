@@ -73,17 +73,17 @@ LADDER_ANGLE = 1.1  # of the ladder from the floor
 
 def _ladder_solve(th: float, om: float) -> np.ndarray:
     """(th'', normal force of the wall, normal force of the floor), both pushing (positive)."""
-    m, g, l, J, mu, v_s = (LADDER[n] for n in ("m", "g", "l", "J", "mu", "v_s"))
+    m, g, half, J, mu, v_s = (LADDER[n] for n in ("m", "g", "l", "J", "mu", "v_s"))
     s, c = np.sin(th), np.cos(th)
     # the ends slide along the wall with 2 l th' cos th, along the floor with -2 l th' sin th
-    wall = -mu * np.tanh(2 * l * om * c / v_s)
-    floor = -mu * np.tanh(-2 * l * om * s / v_s)
+    wall = -mu * np.tanh(2 * half * om * c / v_s)
+    floor = -mu * np.tanh(-2 * half * om * s / v_s)
     A = [
-        [-m * l * s, -1.0, -floor],
-        [m * l * c, -wall, -1.0],
-        [J, -l * s - wall * l * c, l * c + floor * l * s],
+        [-m * half * s, -1.0, -floor],
+        [m * half * c, -wall, -1.0],
+        [J, -half * s - wall * half * c, half * c + floor * half * s],
     ]
-    return np.linalg.solve(A, [m * l * c * om**2, m * l * s * om**2 - m * g, 0.0])
+    return np.linalg.solve(A, [m * half * c * om**2, m * half * s * om**2 - m * g, 0.0])
 
 
 def _ladder_rates(t: float, y: np.ndarray) -> Any:
@@ -92,9 +92,9 @@ def _ladder_rates(t: float, y: np.ndarray) -> Any:
 
 def _ladder_state(t: float, y: np.ndarray) -> Mapping[str, Any]:
     th, om = y
-    l, s, c = LADDER["l"], np.sin(th), np.cos(th)
+    half, s, c = LADDER["l"], np.sin(th), np.cos(th)
     _, wall, floor = _ladder_solve(th, om)
-    return {"q": [l * c, l * s, th], "v": [-l * s * om, l * c * om, om], "lam": [-wall, -floor]}
+    return {"q": [half * c, half * s, th], "v": [-half * s * om, half * c * om, om], "lam": [-wall, -floor]}
 
 
 def _ladder_force(q: Any, v: Any, lam: Any, p: Any) -> Any:

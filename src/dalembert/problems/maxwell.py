@@ -44,7 +44,7 @@ def spring_damper_series() -> Problem:
     start = exact(0.0)
     return Problem(
         name="spring-damper-series",
-        description="two masses joined by a rigid bar, one held by a spring, the other by a spring and damper in series",
+        description="two masses joined by a rigid bar, held by a spring and by a spring and damper in series",
         source="textbook mechanics; exact by the matrix exponential",
         system=system,
         q0=start["q"],

@@ -40,7 +40,9 @@ def knife_edge() -> Problem:
         mass=lambda p: [p.m, p.m, p.J],
         force=lambda p: [p.m * p.g * np.sin(p.alpha), 0, 0],
         velocity_constraints=lambda q, v: {"edge": v[0] * np.sin(q[2]) - v[1] * np.cos(q[2])},
-        energy=lambda q, v, p: 0.5 * (p.m * (v[0] ** 2 + v[1] ** 2) + p.J * v[2] ** 2) - p.m * p.g * np.sin(p.alpha) * q[0],
+        energy=lambda q, v, p: (
+            0.5 * (p.m * (v[0] ** 2 + v[1] ** 2) + p.J * v[2] ** 2) - p.m * p.g * np.sin(p.alpha) * q[0]
+        ),
         parameters=KNIFE,
         name="knife-edge",
     )

@@ -1,6 +1,6 @@
 """A rigid slider crank with a spring-damper and a constant force.
 
-[SUNDIALS] R. Serban, example program idaSlCrank_dns of SUNDIALS IDA (A. C. Hindmarsh et al., ACM TOMS 31 (2005) 363-396).
+[S] R. Serban, example program idaSlCrank_dns of SUNDIALS (A. C. Hindmarsh et al., ACM TOMS 31 (2005) 363-396).
 
 Crank angle q, slider position x, rod angle p. The spring joins the midpoints of crank and rod.
 """
