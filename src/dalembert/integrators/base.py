@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import casadi as ca
 
-from dalembert.formulations.base import Formulation
+from dalembert.formulations.base import Formulation, formulations
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
@@ -42,14 +42,21 @@ class StepEquations:
     columns: ca.SX
 
 
+class EveryFormulation:
+    """Class attribute that reads as the names of all formulations registered."""
+
+    def __get__(self, instance: object, owner: type) -> frozenset[str]:
+        return frozenset(formulations())
+
+
 class Integrator(ABC):
     """A method of integration."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
     default_formulation: ClassVar[str]
-    # names of the formulations it can integrate; None: every first-order form
-    takes: ClassVar[frozenset[str] | None] = None
+    # names of the formulations it can integrate
+    takes: ClassVar[Any] = EveryFormulation()
 
     @abstractmethod
     def equations(
@@ -67,7 +74,7 @@ class Integrator(ABC):
 
     def check(self, system: System, formulation: Formulation) -> None:
         """Refuse combinations that make no sense, saying what would work."""
-        if self.takes is not None and formulation.name not in self.takes:
+        if formulation.name not in self.takes:
             raise OptionError(
                 f"method {self.name!r} cannot integrate the formulation {formulation.name!r}; "
                 f"it takes {', '.join(sorted(self.takes))}."
