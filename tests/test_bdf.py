@@ -89,11 +89,11 @@ def test_order(pendulum: Any, method: Integrator, formulation: str, projection: 
     """Position, velocity and multiplier converge with the order of the method.
 
     Not the multipliers of the index-3 form: they lose an order when the step changes, and behind the start; see its
-    module. Order 6 is unstable on grids with ratios far from one.
+    module. Its orders 5 and 6 are left out: rounding, divided by h^2 in the multipliers, hides them here.
     """
     order = order_of(method)
-    if (alternating and order == 6) or (formulation == "index-3" and order > 4):
-        pytest.skip("not promised")
+    if formulation == "index-3" and order > 4:
+        pytest.skip("hidden by rounding")
     observed = slopes(pendulum, method, alternating, formulation=formulation, projection=projection)
     if formulation == "index-3":
         del observed["lam"]
@@ -251,7 +251,9 @@ def test_order_stays_below_its_limit(pendulum: Any, max_order: int) -> None:
 
 @pytest.mark.parametrize("h", [0.1, 0.05])
 @pytest.mark.parametrize("k", [1, 2])
-@pytest.mark.xfail(reason="eight simplified Newton iterations do not reach the tolerance of a fixed-step run")
+@pytest.mark.xfail(
+    reason="eight simplified Newton iterations do not reach the tolerance of a fixed-step run", strict=True
+)
 def test_large_fixed_steps_are_solved(pendulum_with: Any, k: int, h: float) -> None:
     """A tenth of the time scale of the motion: Newton's method with a fresh matrix converges quadratically there."""
     sol = da.solve(pendulum_with(), (0, 1), q0=[1, 0], v0=[0, 0], method=da.BDF(k), h=h)

@@ -343,7 +343,7 @@ def _steps(h: Any, t0: float, t1: float) -> np.ndarray | None:
 def _t_eval(t_eval: Any, t0: float, t1: float) -> np.ndarray | None:
     if t_eval is None:
         return None
-    x = np.atleast_1d(_numbers("t_eval", t_eval))
+    x = np.ascontiguousarray(np.atleast_1d(_numbers("t_eval", t_eval)))  # what compiled code takes
     low, high = min(t0, t1), max(t0, t1)
     if x.ndim != 1:
         raise OptionError(f"t_eval has shape {x.shape}: give a list of times.")

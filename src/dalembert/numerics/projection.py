@@ -179,7 +179,7 @@ def _stage(name: str, options: Projection, data: StageData, blocks: list[str], c
         H_used = ca.substitute(H, ca.vertcat(*[y[b] for b in moving]), start)
         if env.coefficients:  # black boxes: the same function at the old point
             old_phi = conditions(metric_point, data.phi0)
-            H_used = ca.jacobian(old_phi, Y_old)
+            H_used = _jacobian(old_phi, Y_old, {"s": old["s"]} if "s" in moving else {}, metric_point.h)
     else:
         H_used = H
     x = ca.vertcat(Y, y["s"] if "s" in moving else ca.SX.zeros(0, 1), nu)
