@@ -118,6 +118,7 @@ def _prepare(
     real[loop.NEWTON_TOLERANCE] = NEWTON_TOLERANCE
     real[loop.REUSE] = _reuse(work)
     real[loop.STAGE_TOLERANCE] = 1e-12
+    real[loop.MULTIPLIER_TOLERANCE] = work.multiplier_tolerance
     whole = np.zeros(loop.N_WHOLE, dtype=np.int64)
     whole[loop.ORDER], whole[loop.MAX_ORDER] = first_order, max_order
     whole[loop.NODES] = 2

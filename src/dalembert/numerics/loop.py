@@ -55,8 +55,8 @@ HISTORY = 9  # past rows kept: order 6 needs 6 for the step and 8 for the estima
 N_COEFFICIENTS = 1 + 2 * HISTORY + 3 * (HISTORY + 1)
 
 # positions in Run.real
-T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED = range(8)
-N_REAL = 8
+T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE = range(9)
+N_REAL = 9
 # positions in Run.whole
 (
     ORDER, NODES, AT_ORDER, STEPS, REJECTED, FAILURES, STORED, NEXT_EVAL, PROJECTIONS, IN_A_ROW, LAST_CAUSE,
@@ -158,10 +158,10 @@ def complete(run, multipliers, t, row):  # type: ignore[no-untyped-def]
     """Solve for the multipliers and accelerations that belong to a row, in place."""
     n = row.size
     if run.whole[OWN_MULTIPLIERS] == 0:
-        return run_stage(multipliers, t, row, run.scratch[2], 1e-13, 0.0, run.counters)
+        return run_stage(multipliers, t, row, run.scratch[2], run.real[MULTIPLIER_TOLERANCE], 0.0, run.counters)
     trial = run.scratch[1]
     copy(row, trial)
-    code = run_stage(multipliers, t, trial, run.scratch[2], 1e-13, 0.0, run.counters)
+    code = run_stage(multipliers, t, trial, run.scratch[2], run.real[MULTIPLIER_TOLERANCE], 0.0, run.counters)
     for i in range(run.whole[N_STEP], n):  # accelerations only
         row[i] = trial[i]
     return code
@@ -221,11 +221,11 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
         x[i] = new[i]
     set_weights(run, h, new)
     before = run.counters[FACTORIZATIONS]
-    code = newton(step, run.weights[1], run.real[NEWTON_TOLERANCE], 8, run.real[REUSE], False, run.counters)
+    code = newton(step, run.weights[1], run.real[NEWTON_TOLERANCE], 0.0, 8, run.real[REUSE], False, run.counters)
     if code == DIVERGED and run.counters[FACTORIZATIONS] == before:  # an old matrix may be to blame
         for i in range(n):
             x[i] = new[i]
-        code = newton(step, run.weights[1], run.real[NEWTON_TOLERANCE], 8, run.real[REUSE], False, run.counters)
+        code = newton(step, run.weights[1], run.real[NEWTON_TOLERANCE], 0.0, 8, run.real[REUSE], False, run.counters)
     if code != CONVERGED:
         return cause_of(code, NEWTON_FAILED)
     for i in range(n):

@@ -127,11 +127,12 @@ def back_substitute(nw):  # type: ignore[no-untyped-def]
 
 
 @inner
-def newton(nw, weights, tolerance, max_iterations, reuse, by_rows, counters):  # type: ignore[no-untyped-def]
+def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counters):  # type: ignore[no-untyped-def]
     """Solve F(x; d) = 0 from the start value in x.
 
     weights (n,): updates are measured as the largest |dx_i| * weights_i; entries of 0 are ignored.
     tolerance: converged when the next update would be smaller, theta/(1-theta) |dx| <= tolerance.
+    stall: an update below this size need not shrink any further.
     reuse: keep the old factorisation if its last contraction rate was below this.
     by_rows: converged when every row is at its rounding level instead.
     """
@@ -194,7 +195,9 @@ def newton(nw, weights, tolerance, max_iterations, reuse, by_rows, counters):  #
             nw.real[RATE] = theta
             if fresh and iteration == 1:
                 nw.real[FRESH_RATE] = theta + 1e-6
-            if theta >= 0.9 and size > 1e-13:
+            if theta >= 0.9:
+                if size <= max(1e-13, stall):  # rounding, or the noise of difference quotients
+                    return CONVERGED
                 nw.real[FACTORIZED] = 0.0
                 return DIVERGED
             if (theta < 0.9 and size * theta / (1.0 - theta) <= tolerance) or size <= 1e-15:

@@ -128,10 +128,11 @@ def draw(
 
 def _most(values: Sequence[np.ndarray], high: float) -> str:
     """How large the errors off the scale become, in words."""
-    largest = np.nanmax(np.concatenate(values))
-    if largest <= high:
-        return ""
-    return f", up to 1e{math.floor(math.log10(largest))}" if math.isfinite(largest) else ", up to overflow"
+    off = np.concatenate(values)
+    off = off[off > high]
+    finite = off[np.isfinite(off)]
+    size = f", up to 1e{math.floor(math.log10(finite.max()))}" if finite.size else ""
+    return size + (" and beyond" if finite.size < off.size else "")
 
 
 def _first_order(example: int, curves: Sequence[Curve], scale: tuple[float, float], title: str) -> Any:
@@ -155,7 +156,7 @@ def draw_2() -> Any:
 
 
 def _rows_of_two(
-    example: int, curves: Sequence[Curve], columns: Sequence[tuple[str, dict[str, float]]], scales: Any, title: str
+    example: int, curves: Sequence[Curve], columns: Sequence[tuple[str, Mapping[str, float]]], scales: Any, title: str
 ) -> Any:
     """Positions above, velocities below; a column for each choice of parameters."""
     figure, axes = panels(2, len(columns), width=4.1, height=3.6, sharex=True)
@@ -172,13 +173,13 @@ def _rows_of_two(
 
 def draw_3() -> Any:
     names = {1: "c = 1 (Tables 4.3, 4.4)", 0: "c = 0 (Tables 4.5, 4.6)", 2: "c = 2 (Tables 4.7, 4.8)"}
-    columns = [(names[c], {"nu": 1000, "c": c}) for c in (1, 0, 2)]
+    columns = [(names[c], {"nu": 1000.0, "c": float(c)}) for c in (1, 0, 2)]
     title = "Example 3, mass matrix with widely spread eigenvalues (ν = 1000): backward Euler"
     return _rows_of_two(3, EXAMPLE_3, columns, (1e-6, 1e1), title)
 
 
 def draw_4() -> Any:
-    columns = [(f"ν = {nu}", {"nu": nu}) for nu in (1, 100)]
+    columns = [(f"ν = {nu}", {"nu": float(nu)}) for nu in (1, 100)]
     title = "Example 4, unit masses, constraint that turns with the rate ν (Table 4.9): backward Euler"
     return _rows_of_two(4, EXAMPLE_4, columns, (1e-8, 1e1), title)
 
