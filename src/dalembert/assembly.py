@@ -157,9 +157,9 @@ def assemble(
     rows = _sample_rows(layout, start["row"])
     t, p, h = start["t"], start["p"], start["h"]
     phi0 = np.zeros(system.nphi)
-    data = formulation.sample_data(system)
+    numbers = formulation.sample_data(system)
     step_system = step_system.planned(
-        [(row[: step_system.n], np.concatenate([[t, s, 1 / s], row[: step_system.n], p, data]))
+        [(row[: step_system.n], np.concatenate([[t, s, 1 / s], row[: step_system.n], p, numbers]))
          for row, s in zip(rows, np.resize(h * np.logspace(-3, 1, 5), len(rows)), strict=True)]
     )  # fmt: skip
 
@@ -202,6 +202,7 @@ def _step(
         columns=equations.columns,
         row_tolerance=ca.SX.zeros(n, 1),
         env=env,
+        linear=not env.coefficients and not ca.depends_on(jacobian, x),
     )
     return nonlinear, equations.labels
 

@@ -21,6 +21,10 @@ SLICE = 0.05  # seconds between looks at Ctrl-C and the progress bar
 NO_LIMIT = np.iinfo(np.int64).max
 START_TOLERANCE = 1e-12  # of the starting values of a fixed-step run
 NEWTON_TOLERANCE = 0.02  # of the error allowed in a step
+# Updates that no longer shrink are rounding if they are this small, in units of the error allowed in a step. Fixed steps
+# ask for FIXED_RTOL, which some unknowns (multipliers, accelerations) cannot resolve.
+FREE_STALL, FIXED_STALL = 0.1, 100.0
+FIXED_RTOL, FIXED_ATOL = 1e-11, 1e-12
 
 
 @dataclass
@@ -118,6 +122,7 @@ def _prepare(
     real[loop.NEWTON_TOLERANCE] = NEWTON_TOLERANCE
     real[loop.REUSE] = _reuse(work)
     real[loop.STAGE_TOLERANCE] = 1e-12
+    real[loop.STALL] = FIXED_STALL if fixed else FREE_STALL
     real[loop.MULTIPLIER_TOLERANCE] = work.multiplier_tolerance
     whole = np.zeros(loop.N_WHOLE, dtype=np.int64)
     whole[loop.ORDER], whole[loop.MAX_ORDER] = first_order, max_order
@@ -150,7 +155,7 @@ def _prepare(
         controlled[part] = int(unknown.controlled)
     rtol, atol = spread(options, layout)
     if fixed:  # nothing to control: Newton is to solve to rounding level
-        rtol, atol = np.minimum(rtol, 1e-11), np.minimum(atol, 1e-12)
+        rtol, atol = np.minimum(rtol, FIXED_RTOL), np.minimum(atol, FIXED_ATOL)
     return loop.Run(
         real=real, whole=whole, nodes=nodes, rows=rows, slots=np.arange(loop.HISTORY + 1, dtype=np.int64),
         coefficients=np.zeros(loop.N_COEFFICIENTS), estimate=np.zeros(n), scratch=np.zeros((3, max(n, _most(work)))),

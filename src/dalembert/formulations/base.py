@@ -57,6 +57,8 @@ class Formulation(ABC):
     satisfies: ClassVar[frozenset[str]] = frozenset()
     # report the step's own multipliers (True) or solve for those that belong to the reported q and v (False)
     own_multipliers: ClassVar[bool] = False
+    # can be built from its name alone, without arguments that only the user knows
+    self_contained: ClassVar[bool] = True
     # project by default
     projects: ClassVar[bool] = False
 
@@ -130,7 +132,7 @@ class Formulation(ABC):
 
     def monitor(self, env: Environment, point: Point) -> ca.SX:
         """[how good the data still is, from 1 down to 0; how fast it ages, per unit of time]."""
-        return ca.vertcat(1, 0)
+        return ca.SX([1, 0])
 
     def describe(self) -> str:
         """One line for people."""

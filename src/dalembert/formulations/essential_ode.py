@@ -38,6 +38,7 @@ class EssentialODE(Formulation):
     R: Callable[..., Any] | None = None
     name: ClassVar[str] = "essential-ode"
     summary: ClassVar[str] = "essential underlying ODE in u = R(t) x, for a given smooth R"
+    self_contained: ClassVar[bool] = False
     satisfies: ClassVar[frozenset[str]] = frozenset({"position", "velocity"})
 
     def _check(self, system: System) -> None:

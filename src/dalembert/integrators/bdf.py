@@ -38,7 +38,7 @@ class BDF(BackwardDifferences):
     default_formulation: ClassVar[str] = "index-1"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.max_order, int) or not 1 <= self.max_order <= 6:
+        if isinstance(self.max_order, bool) or not isinstance(self.max_order, int) or not 1 <= self.max_order <= 6:
             raise OptionError(f"BDF(max_order={self.max_order!r}): BDF is stable for orders 1 to 6 only.")
 
     def order_range(self, fixed: bool) -> tuple[int, int]:

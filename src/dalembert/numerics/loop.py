@@ -51,12 +51,14 @@ DATA_OUTDATED = int(Status.DATA_OUTDATED)
 # data of a formulation: renewed below RENEW; a step that leaves it below WORST, or ages it too much, is repeated
 RENEW_QUALITY, WORST_QUALITY, MOST_AGEING = 0.7, 0.2, 0.7
 
+MOST_ITERATIONS = 10  # of Newton in a step
+
 HISTORY = 9  # past rows kept: order 6 needs 6 for the step and 8 for the estimate of order 7
 N_COEFFICIENTS = 1 + 2 * HISTORY + 3 * (HISTORY + 1)
 
 # positions in Run.real
-T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE = range(9)
-N_REAL = 9
+T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL = range(10)
+N_REAL = 10
 # positions in Run.whole
 (
     ORDER, NODES, AT_ORDER, STEPS, REJECTED, FAILURES, STORED, NEXT_EVAL, PROJECTIONS, IN_A_ROW, LAST_CAUSE,
@@ -221,11 +223,11 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
         x[i] = new[i]
     set_weights(run, h, new)
     before = run.counters[FACTORIZATIONS]
-    code = newton(step, run.weights[1], run.real[NEWTON_TOLERANCE], 0.0, 8, run.real[REUSE], False, run.counters)
+    code = newton(step, run.weights[1], run.real[NEWTON_TOLERANCE], run.real[STALL], MOST_ITERATIONS, run.real[REUSE], False, run.counters)
     if code == DIVERGED and run.counters[FACTORIZATIONS] == before:  # an old matrix may be to blame
         for i in range(n):
             x[i] = new[i]
-        code = newton(step, run.weights[1], run.real[NEWTON_TOLERANCE], 0.0, 8, run.real[REUSE], False, run.counters)
+        code = newton(step, run.weights[1], run.real[NEWTON_TOLERANCE], run.real[STALL], MOST_ITERATIONS, run.real[REUSE], False, run.counters)
     if code != CONVERGED:
         return cause_of(code, NEWTON_FAILED)
     for i in range(n):
@@ -315,7 +317,8 @@ def crosses(before, after, direction):  # type: ignore[no-untyped-def]
 def evaluate_events(run, row, parameters, which):  # type: ignore[no-untyped-def]
     """Event functions at a row into event_values[which]; parameters[0] is the time."""
     out = run.event_values[which]
-    call_kernel(run.whole[EVENT_KERNEL], row.ctypes.data, parameters.ctypes.data, out.ctypes.data)
+    if call_kernel(run.whole[EVENT_KERNEL], row.ctypes.data, parameters.ctypes.data, out.ctypes.data) < 0:
+        run.whole[LAST_CAUSE] = USER_ERROR
 
 
 @inner
@@ -493,6 +496,8 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
         stop = np.nan
         if run.whole[N_EVENTS] > 0:
             stop = watch(run, stages, multipliers, parameters, output, k)
+            if run.whole[LAST_CAUSE] == USER_ERROR:
+                return USER_ERROR
         limit = stop if not np.isnan(stop) else t_new
         while run.whole[NEXT_EVAL] < run.whole[N_EVAL]:
             when = run.t_eval[run.whole[NEXT_EVAL]]

@@ -101,7 +101,7 @@ class StageSystem:
         )
 
 
-MOST_ITERATIONS = 12
+MOST_ITERATIONS = 50
 # positions in Stage.whole; the positions in the row follow from INDEX on
 BY_ROWS, KEEP, LIMIT, TANGENT, N_INDEX, INDEX = range(6)
 

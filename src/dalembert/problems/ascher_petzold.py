@@ -13,7 +13,7 @@ paper goes up to 1000, the default 1 is benign. The solution does not depend on 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def _example_4() -> System:
 def _order_1(number: int, description: str, system: System) -> Problem:
     return Problem(
         name=system.name, description=description, source=SOURCE.format(number), system=system, q0=np.ones(2),
-        v0=cast(Any, None),  # a system of order 1 has no velocities
+        v0=None,  # a system of order 1 has no velocities
         t_span=T_SPAN, reference=exact_order_1,
     )  # fmt: skip
 
