@@ -735,7 +735,6 @@ def test_exception_in_an_event_half_way(attempt: Attempt) -> None:
     assert "the bell is broken" in sol.message
 
 
-@pytest.mark.xfail(reason="the loop does not look at the status of the event kernel", strict=True)
 def test_exception_in_an_event_stops_the_run(attempt: Attempt) -> None:
     def alarm(t: Any, q: Any) -> float:
         if float(t) > 0.5:

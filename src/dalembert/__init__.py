@@ -3,8 +3,20 @@
 __version__ = "0.1.0"
 
 from dalembert.driver import Consistent, consistent, solve
-from dalembert.formulations import Index1, Index2, Index3, formulations
-from dalembert.integrators import BDF, methods
+from dalembert.formulations import (
+    Baumgarte,
+    EssentialODE,
+    Index1,
+    Index2,
+    Index3,
+    Overdetermined,
+    ProjectedInvariants,
+    StabilizedIndex2,
+    StateSpace,
+    UnderlyingODE,
+    formulations,
+)
+from dalembert.integrators import BDF, BackwardEuler, methods
 from dalembert.model import Hessenberg, Lagrangian, System, black_box
 from dalembert.numerics.projection import Projection
 from dalembert.problems import problems
@@ -12,6 +24,6 @@ from dalembert.solution import Solution
 from dalembert.storage import load
 
 __all__ = [
-    "BDF", "Consistent", "Hessenberg", "Index1", "Index2", "Index3", "Lagrangian", "Projection", "Solution", "System",
+    "BDF", "BackwardEuler", "Baumgarte", "Consistent", "Hessenberg", "Index1", "Index2", "Index3", "Lagrangian", "Overdetermined", "ProjectedInvariants", "StabilizedIndex2", "EssentialODE", "StateSpace", "UnderlyingODE", "Projection", "Solution", "System",
     "black_box", "consistent", "formulations", "load", "methods", "problems", "solve",
 ]  # fmt: skip

@@ -45,7 +45,7 @@ class Assembly:
     @property
     def n_step(self) -> int:
         """Unknowns of a step: the row without the accelerations."""
-        return self.layout.n - self.system.nv
+        return self.step.n
 
     def workspace(self, p: np.ndarray) -> Workspace:
         """Fresh work space for one run with the parameters ``p``."""
@@ -90,9 +90,14 @@ class Workspace:
     def set_invariants(self, phi0: np.ndarray) -> None:
         """Write the parameters and the values of the invariants into the data of all systems."""
         n = self.assembly.layout.n
-        data_of(self.step)[3 + self.assembly.n_step :] = self.p
+        start = 3 + self.assembly.n_step
+        data_of(self.step)[start : start + self.p.size] = self.p
         for stage in (*self.stages[: self.n_stages], self.multipliers):
             data_of(stage.newton)[1 + n :] = np.concatenate([self.p, phi0])
+
+    def set_data(self, values: np.ndarray) -> None:
+        """Write the numbers of the formulation."""
+        data_of(self.step)[3 + self.assembly.n_step + self.p.size :] = values
 
     def levels(self, t: float, row: np.ndarray) -> dict[str, np.ndarray]:
         """Residuals g, g_dot, k and invariants phi at a row."""
@@ -110,7 +115,12 @@ class Workspace:
 
     def complete(self, t: float, row: np.ndarray) -> int:
         """Solve for multipliers and accelerations in place; a code of newton()."""
-        return self._run(self.multipliers, t, row, 1e-13)
+        return self._run(self.multipliers, t, row, self.multiplier_tolerance)
+
+    @property
+    def multiplier_tolerance(self) -> float:
+        """Rounding level, or the noise of the difference quotients of black boxes."""
+        return 1e-6 if self.assembly.system.calls else 1e-13
 
     def project(self, t: float, row: np.ndarray, stages: Sequence[Stage] | None = None) -> int:
         """Run projection stages on a row in place; a code of newton()."""
@@ -127,9 +137,11 @@ class Workspace:
 
 
 def make_layout(system: System, formulation: Formulation) -> Layout:
-    """The row of a formulation: its unknowns, then the accelerations."""
+    """The row of a formulation: its unknowns, then what is solved for afterwards, accelerations last."""
     blocks = [(u.name, u.size) for u in formulation.unknowns(system)]
-    return Layout((*blocks, ("a", system.nv)))
+    present = {name for name, _ in blocks}
+    blocks += [(name, system.sizes[name]) for name in ("q", "w", "s", "lam", "mu", "a") if name not in present]
+    return Layout(tuple(blocks))
 
 
 def assemble(
@@ -145,8 +157,9 @@ def assemble(
     rows = _sample_rows(layout, start["row"])
     t, p, h = start["t"], start["p"], start["h"]
     phi0 = np.zeros(system.nphi)
+    numbers = formulation.sample_data(system)
     step_system = step_system.planned(
-        [(row[: step_system.n], np.concatenate([[t, s, 1 / s], row[: step_system.n], p]))
+        [(row[: step_system.n], np.concatenate([[t, s, 1 / s], row[: step_system.n], p, numbers]))
          for row, s in zip(rows, np.resize(h * np.logspace(-3, 1, 5), len(rows)), strict=True)]
     )  # fmt: skip
 
@@ -161,6 +174,8 @@ def assemble(
     multiplier_system = planned(multiplier_system)
 
     requests = step_system.requests() + multiplier_system.requests() + _level_requests(system, layout)
+    if formulation.monitors:
+        requests.append(_monitor_request(system, formulation, layout))
     for s in stage_systems:
         requests += s.requests()
     return Assembly(system, layout, build_kernels(requests), step_system, stage_systems, multiplier_system, labels)
@@ -170,9 +185,10 @@ def _step(
     system: System, method: Integrator, formulation: Formulation, layout: Layout
 ) -> tuple[Nonlinear, list[str]]:
     sym = ca.SX.sym
-    n = layout.n - system.nv
-    data = StepData(sym("t"), sym("h"), sym("c0"), sym("past", n), sym("p", system.parameters.size))
-    env = Environment(system, data.p)
+    n = sum(u.size for u in formulation.unknowns(system))
+    size = formulation.data_size(system)
+    data = StepData(sym("t"), sym("h"), sym("c0"), sym("past", n), sym("p", system.parameters.size), sym("data", size))
+    env = Environment(system, data.p, data.data)
     x = sym("x", n)
     equations = method.equations(formulation, env, layout, x, data)
     residual = equations.rows * equations.residual
@@ -186,6 +202,7 @@ def _step(
         columns=equations.columns,
         row_tolerance=ca.SX.zeros(n, 1),
         env=env,
+        linear=not env.coefficients and not ca.depends_on(jacobian, x),
     )
     return nonlinear, equations.labels
 
@@ -205,6 +222,16 @@ def _level_requests(system: System, layout: Layout) -> list[Request]:
     if system.energy is not None:
         out.append(Request("energy", row, data, point.energy, env))
     return out
+
+
+def _monitor_request(system: System, formulation: Formulation, layout: Layout) -> Request:
+    """What watches the data of a formulation: (row, [t, p, data]) -> [quality, rate of ageing]."""
+    row, t, p = ca.SX.sym("row", layout.n), ca.SX.sym("t"), ca.SX.sym("p", system.parameters.size)
+    data = ca.SX.sym("data", formulation.data_size(system))
+    env = Environment(system, p, data)
+    part = layout.split(row)
+    point = env.at(t=t, **{n: part[n] for n in ("q", "v", "a", "r", "w", "s", "lam", "mu")})
+    return Request("monitor", row, ca.vertcat(t, p, data), formulation.monitor(env, point), env)
 
 
 def _sample_rows(layout: Layout, row0: np.ndarray) -> list[np.ndarray]:

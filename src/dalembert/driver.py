@@ -202,7 +202,7 @@ def as_projection(given: str | Projection | None, formulation: Formulation) -> P
     if given is None or isinstance(given, Projection):
         return given
     if given == "default":
-        return Projection() if formulation.projects else None
+        return Projection(**formulation.projection_options) if formulation.projects else None
     raise OptionError(f"projection={given!r}: give 'default', None or da.Projection(...).")
 
 
@@ -401,6 +401,7 @@ def _solution(
     whole, counters = result.state.whole, result.state.counters
     stats.steps, stats.rejected = int(whole[loop.STEPS]), int(whole[loop.REJECTED])
     stats.newton_failures, stats.projections = int(whole[loop.FAILURES]), int(whole[loop.PROJECTIONS])
+    stats.switches = result.switches
     stats.residuals, stats.newton_iterations = int(counters[RESIDUALS]), int(counters[ITERATIONS])
     stats.factorizations = stats.jacobians = int(counters[FACTORIZATIONS])
     stats.lapack_factorizations = int(counters[LAPACK]) if assembly.step.plan is not None else 0
@@ -453,6 +454,7 @@ def _solution(
         evaluator=dense,
         drift_of=drift,
         energy_of=energy if system.energy is not None else None,
+        extra={name: result.rows[:, layout.slice(name)] for name, size in layout.blocks if name not in PARTS and size},
     )
 
 

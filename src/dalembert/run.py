@@ -21,6 +21,10 @@ SLICE = 0.05  # seconds between looks at Ctrl-C and the progress bar
 NO_LIMIT = np.iinfo(np.int64).max
 START_TOLERANCE = 1e-12  # of the starting values of a fixed-step run
 NEWTON_TOLERANCE = 0.02  # of the error allowed in a step
+# Updates that no longer shrink are rounding if they are this small, in units of the error allowed in a step. Fixed steps
+# ask for FIXED_RTOL, which some unknowns (multipliers, accelerations) cannot resolve.
+FREE_STALL, FIXED_STALL = 0.1, 100.0
+FIXED_RTOL, FIXED_ATOL = 1e-11, 1e-12
 
 
 @dataclass
@@ -52,6 +56,7 @@ class Result:
     event_index: np.ndarray
     event_rows: np.ndarray
     state: loop.Run
+    switches: tuple[float, ...]
 
 
 def execute(
@@ -73,6 +78,8 @@ def execute(
     if options.event_rules.shape[1]:
         parameters[0] = run.real[loop.T]
         _evaluate_events(run, options, run.rows[run.slots[1]], parameters)
+    switches: list[float] = []
+    _choose_data(work, formulation, run)
     advance = integrate()
     chunk = 1000
     status = int(begun)
@@ -86,6 +93,9 @@ def execute(
                 chunk = min(chunk * 2, 1 << 40)
             elif took > 2 * SLICE:
                 chunk = max(chunk // 2, 1)
+            if run.whole[loop.CHANGE_DATA]:
+                _choose_data(work, formulation, run)
+                switches.append(float(run.real[loop.T]))
             if progress is not None:
                 progress(float(run.real[loop.T]), int(run.whole[loop.STEPS]))
             output = _grow(run, output)
@@ -94,7 +104,7 @@ def execute(
     n, m = run.whole[loop.STORED], run.whole[loop.EVENTS_STORED]
     return Result(
         Status.of(status), output.t[:n].copy(), output.rows[:n].copy(), output.order[:n].copy(),
-        output.event_t[:m].copy(), output.event_index[:m].copy(), output.event_rows[:m].copy(), run,
+        output.event_t[:m].copy(), output.event_index[:m].copy(), output.event_rows[:m].copy(), run, tuple(switches),
     )  # fmt: skip
 
 
@@ -112,6 +122,8 @@ def _prepare(
     real[loop.NEWTON_TOLERANCE] = NEWTON_TOLERANCE
     real[loop.REUSE] = _reuse(work)
     real[loop.STAGE_TOLERANCE] = 1e-12
+    real[loop.STALL] = FIXED_STALL if fixed else FREE_STALL
+    real[loop.MULTIPLIER_TOLERANCE] = work.multiplier_tolerance
     whole = np.zeros(loop.N_WHOLE, dtype=np.int64)
     whole[loop.ORDER], whole[loop.MAX_ORDER] = first_order, max_order
     whole[loop.NODES] = 2
@@ -125,6 +137,7 @@ def _prepare(
     whole[loop.STORE_STEPS] = int(options.t_eval is None)
     whole[loop.COEFFICIENTS] = method.coefficient_function()
     whole[loop.EVENT_KERNEL] = options.event_kernel
+    whole[loop.MONITOR] = assembly.kernels["monitor"].address if formulation.monitors else 0
     t_eval = options.t_eval if options.t_eval is not None else np.zeros(0)
     whole[loop.N_EVAL] = t_eval.size
 
@@ -142,7 +155,7 @@ def _prepare(
         controlled[part] = int(unknown.controlled)
     rtol, atol = spread(options, layout)
     if fixed:  # nothing to control: Newton is to solve to rounding level
-        rtol, atol = np.minimum(rtol, 1e-11), np.minimum(atol, 1e-12)
+        rtol, atol = np.minimum(rtol, FIXED_RTOL), np.minimum(atol, FIXED_ATOL)
     return loop.Run(
         real=real, whole=whole, nodes=nodes, rows=rows, slots=np.arange(loop.HISTORY + 1, dtype=np.int64),
         coefficients=np.zeros(loop.N_COEFFICIENTS), estimate=np.zeros(n), scratch=np.zeros((3, max(n, _most(work)))),
@@ -150,7 +163,19 @@ def _prepare(
         steps=options.steps if options.steps is not None else np.zeros(0), t_eval=t_eval,
         counters=np.zeros(N_COUNTERS, dtype=np.int64), event_values=np.zeros((3, options.event_rules.shape[1])),
         event_rules=options.event_rules.copy(),
+        watched=np.concatenate([[1.0, 0.0, options.t0], work.p, np.zeros(formulation.data_size(system))]),
     )  # fmt: skip
+
+
+def _choose_data(work: Workspace, formulation: Formulation, run: loop.Run) -> None:
+    """Let the formulation choose its numbers at the last accepted state."""
+    system = work.assembly.system
+    if formulation.data_size(system):
+        _, C = work.matrices(float(run.real[loop.T]), run.rows[run.slots[1]])
+        values = formulation.choose_data(system, C)
+        work.set_data(values)
+        run.watched[3 + work.p.size :] = values
+    run.whole[loop.CHANGE_DATA] = 0
 
 
 def spread(options: Options, layout: Layout) -> tuple[np.ndarray, np.ndarray]:

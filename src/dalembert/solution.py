@@ -78,6 +78,8 @@ class Solution:
         What it cost.
     names : dict
         Component names of q, r, w, s, lam, mu.
+    extra : dict
+        Further unknowns of the formulation by name (nt, n), e.g. ``extra["eta"]``, the multiplier that stabilises.
     """
 
     t: np.ndarray
@@ -95,6 +97,7 @@ class Solution:
     evaluator: Callable[[np.ndarray], dict[str, np.ndarray]] | None = field(default=None, repr=False)
     drift_of: Callable[[], Drift] | None = field(default=None, repr=False)
     energy_of: Callable[[], np.ndarray] | None = field(default=None, repr=False)
+    extra: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     @property
     def success(self) -> bool:

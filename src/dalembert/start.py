@@ -170,6 +170,10 @@ def _check_mass(system: System, mass: np.ndarray, C: np.ndarray) -> None:
     scale[scale == 0.0] = 1.0
     reduced = kernel.T @ (mass / np.outer(scale, scale)) @ kernel
     values, vectors = np.linalg.eigh(reduced)
+    if values.min() < -1e-12 * max(np.abs(values).max(), 1.0):
+        direction = np.abs(kernel @ vectors[:, 0])
+        names = [n for n, x in zip(system.space.names, direction, strict=False) if x > 1e-6]
+        raise ModelError(f"mass is negative along {', '.join(names)} at the initial values; inertia must be positive.")
     if np.abs(values).min() <= 1e-12 * max(np.abs(values).max(), 1.0):
         direction = np.abs(kernel @ vectors[:, int(np.abs(values).argmin())])
         names = [n for n, x in zip(system.space.names, direction, strict=False) if x > 1e-6]

@@ -49,6 +49,11 @@ class Status(IntEnum):
         "the force law has no solution there."
     )
 
+    DATA_OUTDATED = -10, (
+        "The constraints turn further within one step than local coordinates can follow. With a fixed step, use a "
+        "smaller h or a formulation without local coordinates."
+    )
+
     @classmethod
     def of(cls, value: int) -> Status:
         """The member with this value."""
@@ -78,6 +83,8 @@ class Stats:
         Seconds in the integration, and in tracing, compiling or loading kernels before it.
     method, formulation, projection
         What was used, in words.
+    switches
+        Times at which a formulation chose its local coordinates anew.
     """
 
     steps: int = 0
@@ -94,6 +101,7 @@ class Stats:
     method: str = ""
     formulation: str = ""
     projection: str = ""
+    switches: tuple[float, ...] = ()
 
 
 class ModelError(ValueError):

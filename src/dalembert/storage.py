@@ -272,6 +272,12 @@ def _read(file: Any, source: Path) -> _Record:
     return _Record({"time": variables.pop("time")[1]}, variables, dict(file.attrs.items()))
 
 
+def _stats(stored: dict[str, Any]) -> Stats:
+    """Stats from JSON, which knows no tuples; counters that a later version may have added are left out."""
+    known = {f.name for f in fields(Stats)}
+    return Stats(**{k: tuple(x) if isinstance(x, list) else x for k, x in stored.items() if k in known})
+
+
 def _solution(record: _Record) -> Solution:
     t, attributes = record.coordinates["time"], record.attributes
     data = {name: values for name, (_, values) in record.variables.items()}
@@ -280,7 +286,6 @@ def _solution(record: _Record) -> Solution:
     def part(name: str, n: int) -> np.ndarray:
         return data.get(name, np.zeros((n, 0)))
 
-    known = {f.name for f in fields(Stats)}
     function = data.get("event_function", np.zeros(0, dtype=np.int64))
     at_events = [function == i for i in range(int(attributes["event_functions"]))]
     event_t = data.get("event_time", np.zeros(0))
@@ -295,7 +300,7 @@ def _solution(record: _Record) -> Solution:
         parts={name: part(name, t.size) for name in PARTS},
         status=Status[attributes["status"]],
         message=attributes["message"],
-        stats=Stats(**{k: x for k, x in json.loads(attributes["stats"]).items() if k in known}),
+        stats=_stats(json.loads(attributes["stats"])),
         names=names,
         t_events=[event_t[m] for m in at_events],
         events=[State(event_t[m], **{name: x[m] for name, x in event_parts.items()}) for m in at_events],

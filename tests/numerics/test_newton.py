@@ -150,8 +150,8 @@ def test_matrix_is_renewed_when_it_contracts_badly() -> None:
     simplified.solve([0.83, 0.56], [1.0], reuse=0.5)
     _, _, far = simplified.solve([1.6, 1.0], [1.0], reuse=0.5, tolerance=1e-10)
     _, _, after = simplified.solve([0.83, 0.56], [1.0], reuse=1e-3)
-    assert after[FACTORIZATIONS] == 1
-    assert far[FACTORIZATIONS] == 0
+    assert far[FACTORIZATIONS] >= 1  # within the iteration, once it contracts slowly
+    assert after[FACTORIZATIONS] >= 1
 
 
 def test_matrix_is_renewed_after_a_failure() -> None:
@@ -252,7 +252,6 @@ def test_lapack_takes_over_when_a_planned_pivot_vanishes() -> None:
     assert 1 <= taken_over < 7  # at c = 0 at least, not where the plan serves
 
 
-@pytest.mark.xfail(reason="growth below 1e8 is accepted without refinement", strict=True)
 def test_planned_elimination_keeps_all_digits() -> None:
     """A small planned pivot, still accepted, must not cost digits: one step of refinement would restore them."""
     planned = problem(3, swap_needed, plan_at=[(np.zeros(3), [5.0]), (np.ones(3), [7.0])])

@@ -12,9 +12,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import casadi as ca
+import numpy as np
 
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
@@ -56,6 +57,8 @@ class Formulation(ABC):
     satisfies: ClassVar[frozenset[str]] = frozenset()
     # report the step's own multipliers (True) or solve for those that belong to the reported q and v (False)
     own_multipliers: ClassVar[bool] = False
+    # can be built from its name alone, without arguments that only the user knows
+    self_contained: ClassVar[bool] = True
     # project by default
     projects: ClassVar[bool] = False
 
@@ -71,17 +74,65 @@ class Formulation(ABC):
         self, env: Environment, t: ca.SX, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]
     ) -> list[Equation]:
         """F(t, x, x') = 0 block by block."""
-        system = env.system
-        point = env.at(t=t, a=x_dot["v"], **{n: x[n] for n in ("q", "v", "r", "w", "s", "lam", "mu")})
+        a = self.acceleration(x, x_dot)
+        point = env.at(t=t, a=a, **{n: x[n] for n in ("q", "v", "r", "w", "s", "lam", "mu")})
         rows = [
-            Equation("kinematics", x_dot["q"] - system.space.rate(x["q"], x["v"])),
+            *self.kinematics(env, point, x, x_dot),
             Equation("balance", point.balance, row=-1),
             Equation("dynamics", x_dot["r"] - point.dynamics, row=-1),
             Equation("auxiliary", point.auxiliary),
             Equation("contact", point.h),
             *self.constraint_equations(point),
+            *self.additional_equations(env, point, x, x_dot),
         ]
         return [row for row in rows if row.expr.numel()]
+
+    def kinematics(
+        self, env: Environment, point: Point, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]
+    ) -> list[Equation]:
+        """Equations for the rates of the positions (and whatever else is differential by definition)."""
+        rate = env.system.space.rate(x["q"], self.velocity(point, x))
+        return [Equation("kinematics", x_dot["q"] - rate)]
+
+    def acceleration(self, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]) -> ca.SX:
+        """What stands for v' in the equations of motion."""
+        return x_dot["v"]
+
+    def velocity(self, point: Point, x: Mapping[str, ca.SX]) -> ca.SX:
+        """What stands for q' in the kinematic equations."""
+        return x["v"]
+
+    def additional_equations(
+        self, env: Environment, point: Point, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]
+    ) -> list[Equation]:
+        """Equations for the unknowns that a formulation adds."""
+        return []
+
+    @property
+    def projection_options(self) -> dict[str, Any]:
+        """Options of the projection that belongs to this formulation, where it projects by default."""
+        return {}
+
+    # Numbers that a formulation chooses at the start of a run and may choose anew when its monitor says so.
+    def data_size(self, system: System) -> int:
+        return 0
+
+    def choose_data(self, system: System, C: np.ndarray) -> np.ndarray:
+        """The numbers for the constraint matrix C = [G; K] (nlam + nmu, nv) of a state."""
+        return np.zeros(0)
+
+    def sample_data(self, system: System) -> np.ndarray:
+        """Numbers of the right kind, for choosing pivots."""
+        return np.random.default_rng(1743).uniform(-1, 1, self.data_size(system))
+
+    @property
+    def monitors(self) -> bool:
+        """True if the data has to be watched during the run."""
+        return False
+
+    def monitor(self, env: Environment, point: Point) -> ca.SX:
+        """[how good the data still is, from 1 down to 0; how fast it ages, per unit of time]."""
+        return ca.SX([1, 0])
 
     def describe(self) -> str:
         """One line for people."""

@@ -13,12 +13,21 @@ from typing import ClassVar
 from dalembert.formulations.base import Equation, Formulation, Unknown, mechanical_unknowns, register
 from dalembert.model.point import Point
 from dalembert.model.system import System
+from dalembert.status import OptionError
 
 
 @register
 @dataclass(frozen=True)
 class Index2(Formulation):
-    """Velocity-level constraints."""
+    """Velocity-level constraints.
+
+    Parameters
+    ----------
+    gamma
+        Damping of position errors: g' + gamma g = 0 [AP93, (3.11)]; 0 is the plain velocity constraint.
+    """
+
+    gamma: float = 0.0
 
     name: ClassVar[str] = "index-2"
     summary: ClassVar[str] = "constraints at velocity level; velocities are exact, positions drift slowly"
@@ -29,4 +38,11 @@ class Index2(Formulation):
         return mechanical_unknowns(system, velocity_index=1, multiplier_index=2)
 
     def constraint_equations(self, point: Point) -> list[Equation]:
-        return [Equation("constraints'", point.g_dot), Equation("velocity constraints", point.k)]
+        return [Equation("constraints'", point.g_dot + self.gamma * point.g), Equation("velocity constraints", point.k)]
+
+    def __post_init__(self) -> None:
+        if not self.gamma >= 0:
+            raise OptionError(f"Index2(gamma={self.gamma!r}): a negative rate makes position errors grow; give gamma >= 0.")
+
+    def describe(self) -> str:
+        return "index-2" if self.gamma == 0 else f"index-2 (gamma = {self.gamma:g})"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import casadi as ca
 
-from dalembert.formulations.base import Formulation
+from dalembert.formulations.base import Formulation, formulations
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
@@ -18,17 +18,18 @@ from dalembert.status import OptionError
 
 @dataclass(frozen=True, eq=False)
 class StepData:
-    """Symbols of a step: d = [t, h, c0, past, p]; the unknowns x come first in the row."""
+    """Symbols of a step: d = [t, h, c0, past, p, data]; the unknowns x come first in the row."""
 
     t: ca.SX
     h: ca.SX
     c0: ca.SX
     past: ca.SX
     p: ca.SX
+    data: ca.SX
 
     @property
     def d(self) -> ca.SX:
-        return ca.vertcat(self.t, self.h, self.c0, self.past, self.p)
+        return ca.vertcat(self.t, self.h, self.c0, self.past, self.p, self.data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +42,21 @@ class StepEquations:
     columns: ca.SX
 
 
+class EveryFormulation:
+    """Class attribute that reads as the names of all formulations registered."""
+
+    def __get__(self, instance: object, owner: type) -> frozenset[str]:
+        return frozenset(formulations())
+
+
 class Integrator(ABC):
     """A method of integration."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
     default_formulation: ClassVar[str]
-    takes: ClassVar[frozenset[str]]  # names of the formulations it can integrate
+    # names of the formulations it can integrate
+    takes: ClassVar[Any] = EveryFormulation()
 
     @abstractmethod
     def equations(

@@ -103,14 +103,14 @@ class Call:
 
     def value(self, z: np.ndarray, p: Namespace) -> np.ndarray:
         """Call the function: z (nz,) -> column-major output (n_out,)."""
-        out = np.asarray(self.box.function(**self._arguments(z, p)), dtype=float)
+        out = numbers(self.box.function(**self._arguments(z, p)))
         if out.ndim == 1 and self.shape == (out.size, out.size) and out.size > 1:
             out = np.diag(out)
         if out.size != self.n_out:
             raise ModelError(f"{self.role}: the black box returned {out.size} numbers, {self.n_out} are expected.")
         return out.reshape(self.shape).ravel(order="F")
 
-    def derivative(self, z: np.ndarray, p: Namespace) -> np.ndarray:
+    def derivative(self, z: np.ndarray, p: Namespace, relative: float = _FIRST) -> np.ndarray:
         """(n_out, nz) Jacobian: the user's where given, central differences elsewhere."""
         B = np.empty((self.n_out, self.nz))
         given: Mapping[str, Any] = {}
@@ -128,7 +128,7 @@ class Call:
                 B[:, columns] = block
             else:
                 for j in range(start, start + size):
-                    B[:, j] = self._difference(lambda x: self.value(x, p), z, j, _FIRST)
+                    B[:, j] = self._difference(lambda x: self.value(x, p), z, j, relative)
             start += size
         return B
 
@@ -148,8 +148,11 @@ class Call:
         coefficients[nz : nz + m] = self.value(z, p)
         coefficients[nz + m : nz + m + m * nz] = self.derivative(z, p).ravel(order="F")
         if self.second:
-            relative = _FIRST if self.box.jacobian is not None else _SECOND
-            D = np.stack([self._difference(lambda x: self.derivative(x, p), z, j, relative) for j in range(nz)], axis=2)
+            outer = _FIRST if self.box.jacobian is not None else _SECOND
+            inner = _SECOND  # differences of differences want the same, larger step for both
+            D = np.stack(
+                [self._difference(lambda x: self.derivative(x, p, inner), z, j, outer) for j in range(nz)], axis=2
+            )
             start = nz + m + m * nz
             for i in range(m):
                 C = 0.5 * (D[i] + D[i].T)
@@ -164,6 +167,14 @@ class Call:
         if "p" in argument_names(self.box.function):
             out["p"] = p
         return out
+
+
+def numbers(value: Any) -> np.ndarray:
+    """What a function returned, as an array; the values of a dict one after the other."""
+    if isinstance(value, Mapping):
+        parts = [np.asarray(x, dtype=float).ravel() for x in value.values()]
+        return np.concatenate(parts) if parts else np.zeros(0)
+    return np.asarray(value, dtype=float)
 
 
 def argument_names(function: Callable[..., Any]) -> Sequence[str]:

@@ -107,6 +107,11 @@ class Hessenberg(System):
         """The multipliers act through f; there is no force besides."""
         return ca.SX.zeros(self.nv, 1)
 
+    @property
+    def velocity_names(self) -> tuple[str, ...]:
+        """x itself for order 1, x' for order 2."""
+        return self.space.names if self.order == 1 else super().velocity_names
+
     def initial_values(self, q0: Any, v0: Any) -> dict[str, Any]:
         if self.order == 2:
             return {"q": q0, "v": v0}

@@ -16,7 +16,7 @@ from dalembert.model.system import System
 
 # expressions of the model that can be read from a point
 _QUANTITIES = frozenset(
-    ["mass", "force", "reaction", "balance", "g", "g_dot", "g_ddot", "G", "k", "k_dot", "K", "h", "phi", "dynamics", "auxiliary", "energy", "contact_rate"]
+    ["mass", "force", "reaction", "balance", "g", "g_dot", "g_ddot", "G", "k", "k_dot", "K", "h", "phi", "dynamics", "auxiliary", "energy", "contact_rate", "g_dot_q", "acceleration_by_lam", "acceleration_by_mu", "G_dot", "K_dot"]
 )
 
 
@@ -44,9 +44,10 @@ class Point:
 class Environment:
     """Parameters, and the instants at which a group of expressions evaluates the model."""
 
-    def __init__(self, system: System, p: ca.SX) -> None:
+    def __init__(self, system: System, p: ca.SX, data: ca.SX | None = None) -> None:
         self.system = system
         self.p = p
+        self.data = ca.SX.zeros(0, 1) if data is None else data  # numbers of the formulation, see Formulation.data_size
         self.coefficients: list[ca.SX] = []
         self.arguments: list[ca.SX] = []
 

@@ -17,7 +17,7 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dalembert.model.blackbox import BlackBox, Call, argument_names, black_box
+from dalembert.model.blackbox import BlackBox, Call, argument_names, black_box, numbers
 from dalembert.model.symbols import MEANING, NAMES, Parameters, Variables, symbol
 from dalembert.model.tracing import UFUNC_NAMES, Namespace, Sym, TraceError, to_sx, vector
 from dalembert.spaces import Space, as_names, as_space
@@ -124,6 +124,7 @@ class System:
             "s": as_names("s", s, "s"),
         }
         self.calls: list[Call] = []
+        self._probed: dict[str, tuple[str, ...]] = {}  # names of equations learnt by calling a black box
         self._coefficients: list[ca.SX] = []
         self._arguments: list[ca.SX] = []
         for states, equations in (("r", "dynamics"), ("w", "auxiliary"), ("s", "contact")):
@@ -289,13 +290,16 @@ class System:
             probe = Call(role, box, tuple(a for a, _ in own), sizes, (1, 1), False, values)
             try:
                 z = 0.1 + 0.01 * np.arange(probe.nz)
-                out = np.asarray(box.function(**probe._arguments(z, values(self.parameters.vector()))), dtype=float)
+                answer = box.function(**probe._arguments(z, values(self.parameters.vector())))
+                out = numbers(answer)
             except Exception as problem:
                 raise ModelError(
                     f"{role}: the black box could not be called to find its size ({problem}); "
                     f"write da.black_box(function, size=n)."
                 ) from problem
             shape = (out.size, 1)
+            if isinstance(answer, Mapping):
+                self._probed[role] = _component_names({k: np.size(x) for k, x in answer.items()})
         call = Call(role, box, tuple(a for a, _ in own), sizes, shape, second, values)
         arguments = ca.vertcat(*[self._symbols[n] for _, n in own])
         coefficients = symbol(f"blackbox_{role}", call.n_coefficients)
@@ -328,17 +332,13 @@ class System:
             self.names[role] = ()
             return ca.SX.zeros(0, 1)
         value = self._trace(role, given, shape=None, second=second)
-        names: tuple[str, ...] = ()
+        names = self._probed.get(role, ())
         if isinstance(value, Mapping):
             parts = {label: self._to_sx(role, x) for label, x in value.items()}
             for label, part in parts.items():
                 if part.shape[1] != 1:
                     raise ModelError(f"{role}[{label!r}] is {_shape(part)}, expected a list of expressions.")
-            names = tuple(
-                label if part.numel() == 1 else f"{label}[{i}]"
-                for label, part in parts.items()
-                for i in range(part.numel())
-            )
+            names = _component_names({label: int(part.numel()) for label, part in parts.items()})
             out = ca.vertcat(*[ca.vec(part) for part in parts.values()])
         else:
             out = self._to_sx(role, value)
@@ -425,6 +425,34 @@ class System:
         return self.time_derivative(self.g)
 
     @cached_property
+    def G_dot(self) -> ca.SX:
+        """Time derivative of G along the motion (nlam, nv)."""
+        return ca.reshape(self.time_derivative(ca.vec(ca.densify(self.G))), *self.G.shape)
+
+    @cached_property
+    def K_dot(self) -> ca.SX:
+        """Time derivative of K along the motion (nmu, nv)."""
+        return ca.reshape(self.time_derivative(ca.vec(ca.densify(self.K))), *self.K.shape)
+
+    @cached_property
+    def g_dot_q(self) -> ca.SX:
+        """Derivative of the velocity form along the configuration space, (nlam, nv)."""
+        return self.directional(self.g_dot)
+
+    @cached_property
+    def acceleration_by_lam(self) -> ca.SX:
+        """How the multipliers accelerate the free system: -M^-1 d(f + R)/dlam (nv, nlam)."""
+        return self._acceleration_by(self.symbols.lam)
+
+    @cached_property
+    def acceleration_by_mu(self) -> ca.SX:
+        """-M^-1 d(f - K^T mu)/dmu (nv, nmu)."""
+        return self._acceleration_by(self.symbols.mu)
+
+    def _acceleration_by(self, multipliers: ca.SX) -> ca.SX:
+        return ca.solve(ca.densify(self.mass), ca.densify(-ca.jacobian(self.force + self.reaction, multipliers)))
+
+    @cached_property
     def g_ddot(self) -> ca.SX:
         """Acceleration form of the constraints, G v' - gamma."""
         return self.time_derivative(self.g_dot)
@@ -462,6 +490,11 @@ def _is_trace_problem(problem: BaseException) -> bool:
     if isinstance(problem, AttributeError):  # np.arctan2(1.0, x) on an object array asks the float for a method
         return any(text.endswith(f"has no attribute {name!r}") for name in UFUNC_NAMES)
     return any(sign in text for sign in (Sym.__name__, "loop of ufunc", "ufunc '", "dtype('O')"))
+
+
+def _component_names(sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """Names of equations given as a dict: the key, with an index if there are several under one key."""
+    return tuple(k if n == 1 else f"{k}[{i}]" for k, n in sizes.items() for i in range(n))
 
 
 def _shape(x: ca.SX) -> str:

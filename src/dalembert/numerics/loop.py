@@ -46,20 +46,26 @@ PROJECTION_FAILED = int(Status.PROJECTION_FAILED)
 NOT_FINITE = int(Status.NOT_FINITE)
 USER_ERROR = int(Status.USER_ERROR)
 MULTIPLIERS_FAILED = int(Status.MULTIPLIERS_FAILED)
+DATA_OUTDATED = int(Status.DATA_OUTDATED)
+
+# data of a formulation: renewed below RENEW; a step that leaves it below WORST, or ages it too much, is repeated
+RENEW_QUALITY, WORST_QUALITY, MOST_AGEING = 0.7, 0.2, 0.7
+
+MOST_ITERATIONS = 10  # of Newton in a step
 
 HISTORY = 9  # past rows kept: order 6 needs 6 for the step and 8 for the estimate of order 7
 N_COEFFICIENTS = 1 + 2 * HISTORY + 3 * (HISTORY + 1)
 
 # positions in Run.real
-T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED = range(8)
-N_REAL = 8
+T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL = range(10)
+N_REAL = 10
 # positions in Run.whole
 (
     ORDER, NODES, AT_ORDER, STEPS, REJECTED, FAILURES, STORED, NEXT_EVAL, PROJECTIONS, IN_A_ROW, LAST_CAUSE,
     MAX_ORDER, FIXED, N_STAGES, OWN_MULTIPLIERS, N_EVAL, N_STEP, STEP_LIMIT, PROJECT_ERROR, N_EVENTS, EVENTS_STORED,
-    TERMINAL, STORE_STEPS, CHUNK_END, COEFFICIENTS, EVENT_KERNEL,
-) = range(26)  # fmt: skip
-N_WHOLE = 26
+    TERMINAL, STORE_STEPS, CHUNK_END, COEFFICIENTS, EVENT_KERNEL, MONITOR, CHANGE_DATA,
+) = range(28)  # fmt: skip
+N_WHOLE = 28
 
 
 class Run(NamedTuple):
@@ -84,6 +90,7 @@ class Run(NamedTuple):
     counters: np.ndarray
     event_values: np.ndarray  # (3, n_events): before, after, at a trial point
     event_rules: np.ndarray  # (2, n_events): direction, remaining count before the run ends (0: never)
+    watched: np.ndarray  # [quality, rate], then t, p and the data of the formulation
 
 
 class Output(NamedTuple):
@@ -100,7 +107,7 @@ class Output(NamedTuple):
 _f8, _i8 = types.float64[::1], types.int64[::1]
 _m8 = types.float64[:, ::1]
 RUN_TYPE = types.NamedTuple(
-    [_f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _f8, _f8, _i8, _m8, types.int64[:, ::1]],
+    [_f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _f8, _f8, _i8, _m8, types.int64[:, ::1], _f8],
     Run,
 )
 OUTPUT_TYPE = types.NamedTuple([_f8, _m8, _i8, _f8, _i8, _m8], Output)
@@ -153,10 +160,10 @@ def complete(run, multipliers, t, row):  # type: ignore[no-untyped-def]
     """Solve for the multipliers and accelerations that belong to a row, in place."""
     n = row.size
     if run.whole[OWN_MULTIPLIERS] == 0:
-        return run_stage(multipliers, t, row, run.scratch[2], 1e-13, 0.0, run.counters)
+        return run_stage(multipliers, t, row, run.scratch[2], run.real[MULTIPLIER_TOLERANCE], 0.0, run.counters)
     trial = run.scratch[1]
     copy(row, trial)
-    code = run_stage(multipliers, t, trial, run.scratch[2], 1e-13, 0.0, run.counters)
+    code = run_stage(multipliers, t, trial, run.scratch[2], run.real[MULTIPLIER_TOLERANCE], 0.0, run.counters)
     for i in range(run.whole[N_STEP], n):  # accelerations only
         row[i] = trial[i]
     return code
@@ -169,6 +176,14 @@ def interpolate(run, order, t, out):  # type: ignore[no-untyped-def]
     count = min(order, run.whole[NODES] - 1) + 1
     lagrange_weights(t, run.nodes, 1, count, w)
     combine(run, w, 0, count, 1, out, out.size)
+
+
+@inner
+def look_after(run, t, row):  # type: ignore[no-untyped-def]
+    """Quality and rate of ageing of the formulation's data at a row, into watched[0] and watched[1]."""
+    run.watched[2] = t
+    start = run.watched.ctypes.data
+    return call_kernel(run.whole[MONITOR], row.ctypes.data, start + 16, start)
 
 
 @inner
@@ -208,11 +223,11 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
         x[i] = new[i]
     set_weights(run, h, new)
     before = run.counters[FACTORIZATIONS]
-    code = newton(step, run.weights[1], run.real[NEWTON_TOLERANCE], 8, run.real[REUSE], False, run.counters)
+    code = newton(step, run.weights[1], run.real[NEWTON_TOLERANCE], run.real[STALL], MOST_ITERATIONS, run.real[REUSE], False, run.counters)
     if code == DIVERGED and run.counters[FACTORIZATIONS] == before:  # an old matrix may be to blame
         for i in range(n):
             x[i] = new[i]
-        code = newton(step, run.weights[1], run.real[NEWTON_TOLERANCE], 8, run.real[REUSE], False, run.counters)
+        code = newton(step, run.weights[1], run.real[NEWTON_TOLERANCE], run.real[STALL], MOST_ITERATIONS, run.real[REUSE], False, run.counters)
     if code != CONVERGED:
         return cause_of(code, NEWTON_FAILED)
     for i in range(n):
@@ -222,6 +237,10 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
         code = correct(run, stages, t, new)
         if code != CONVERGED:
             return cause_of(code, PROJECTION_FAILED)
+    if run.whole[MONITOR] != 0:
+        look_after(run, t, new)
+        if not (run.watched[0] >= WORST_QUALITY and run.watched[1] * abs(h) <= MOST_AGEING):
+            return DATA_OUTDATED
     return CONVERGED
 
 
@@ -298,7 +317,8 @@ def crosses(before, after, direction):  # type: ignore[no-untyped-def]
 def evaluate_events(run, row, parameters, which):  # type: ignore[no-untyped-def]
     """Event functions at a row into event_values[which]; parameters[0] is the time."""
     out = run.event_values[which]
-    call_kernel(run.whole[EVENT_KERNEL], row.ctypes.data, parameters.ctypes.data, out.ctypes.data)
+    if call_kernel(run.whole[EVENT_KERNEL], row.ctypes.data, parameters.ctypes.data, out.ctypes.data) < 0:
+        run.whole[LAST_CAUSE] = USER_ERROR
 
 
 @inner
@@ -466,10 +486,18 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
                 continue
         run.real[H_ACCEPTED] = h
         accept(run)
+        if run.whole[MONITOR] != 0:
+            rate = run.watched[1]
+            if rate * abs(run.real[H]) > 0.9 * MOST_AGEING:
+                run.real[H] *= 0.9 * MOST_AGEING / (rate * abs(run.real[H]))
+            if run.watched[0] < RENEW_QUALITY:
+                run.whole[CHANGE_DATA] = 1
         run.whole[LAST_CAUSE] = 0
         stop = np.nan
         if run.whole[N_EVENTS] > 0:
             stop = watch(run, stages, multipliers, parameters, output, k)
+            if run.whole[LAST_CAUSE] == USER_ERROR:
+                return USER_ERROR
         limit = stop if not np.isnan(stop) else t_new
         while run.whole[NEXT_EVAL] < run.whole[N_EVAL]:
             when = run.t_eval[run.whole[NEXT_EVAL]]
@@ -497,6 +525,8 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
                 store(run, output, t_new, run.rows[run.slots[1]], k)
         if not np.isnan(stop):
             return EVENT
+        if run.whole[CHANGE_DATA] == 1:
+            return RUNNING
 
 
 SIGNATURE = types.int64(

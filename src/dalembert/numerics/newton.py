@@ -20,7 +20,9 @@ CONVERGED, DIVERGED, NOT_FINITE, SINGULAR, USER_ERROR = 0, 1, 2, 3, -1
 RESIDUALS, FACTORIZATIONS, ITERATIONS, LAPACK = 0, 1, 2, 3
 N_COUNTERS = 4
 
-GROWTH_LIMIT = 1e8  # of the compiled elimination: beyond it more than half of the digits may be gone
+GROWTH_LIMIT = 1e6  # of the compiled elimination: beyond it LAPACK takes over
+REFINE_LIMIT = 10.0  # beyond it a linear system gets a step of iterative refinement
+SLOW = 0.1  # contraction rate beyond which the matrix is renewed within the iteration
 
 # positions in Newton.whole: addresses, sizes, and where the parts of Newton.real begin
 (
@@ -127,11 +129,12 @@ def back_substitute(nw):  # type: ignore[no-untyped-def]
 
 
 @inner
-def newton(nw, weights, tolerance, max_iterations, reuse, by_rows, counters):  # type: ignore[no-untyped-def]
+def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counters):  # type: ignore[no-untyped-def]
     """Solve F(x; d) = 0 from the start value in x.
 
     weights (n,): updates are measured as the largest |dx_i| * weights_i; entries of 0 are ignored.
     tolerance: converged when the next update would be smaller, theta/(1-theta) |dx| <= tolerance.
+    stall: an update below this size need not shrink any further.
     reuse: keep the old factorisation if its last contraction rate was below this.
     by_rows: converged when every row is at its rounding level instead.
     """
@@ -142,18 +145,21 @@ def newton(nw, weights, tolerance, max_iterations, reuse, by_rows, counters):  #
     F = nw.real[nw.whole[AT_F] : nw.whole[AT_F] + n]
     dx = nw.real[nw.whole[AT_DX] : nw.whole[AT_DX] + n]
     linear = nw.whole[LINEAR] == 1
+    growth = nw.whole[AT_LU] + max(nw.whole[N_LU], 1) - 1
     fresh = nw.real[FACTORIZED] == 0.0 or nw.real[RATE] >= reuse
     if fresh:
         code = factorize(nw, counters)
         if code != CONVERGED:
             return code
     every = nw.whole[EVERY] == 1
+    renew = False
     previous = 0.0
     for iteration in range(max_iterations):
-        if every and iteration > 0:  # full Newton or Gauss-Newton
+        if (every and iteration > 0) or renew:  # full Newton or Gauss-Newton; or the matrix is too old
             code = factorize(nw, counters)
             if code != CONVERGED:
                 return code
+            renew = False
         if call_kernel(nw.whole[RESIDUAL], at(nw, AT_X), at(nw, AT_D), at(nw, AT_F)) < 0:
             return USER_ERROR
         counters[RESIDUALS] += 1
@@ -182,7 +188,8 @@ def newton(nw, weights, tolerance, max_iterations, reuse, by_rows, counters):  #
             if iteration >= 2 and size >= 0.5 * previous and size <= 1e-10:
                 return CONVERGED
         elif linear and fresh:
-            return CONVERGED
+            if iteration > 0 or nw.real[BY_LAPACK] == 1.0 or nw.real[growth] < REFINE_LIMIT:
+                return CONVERGED  # else one step of iterative refinement
         elif iteration == 0:
             # with a fresh matrix the rate is that of the last steps; an old one has to prove itself
             rate = min(0.3, nw.real[FRESH_RATE]) if fresh else 0.3
@@ -194,13 +201,16 @@ def newton(nw, weights, tolerance, max_iterations, reuse, by_rows, counters):  #
             nw.real[RATE] = theta
             if fresh and iteration == 1:
                 nw.real[FRESH_RATE] = theta + 1e-6
-            if theta >= 0.9 and size > 1e-13:
+            renew = theta > SLOW
+            if theta >= 0.9 and not (fresh and iteration == 1):
+                if size <= max(1e-13, stall):  # rounding, or the noise of difference quotients
+                    return CONVERGED
                 nw.real[FACTORIZED] = 0.0
                 return DIVERGED
             if (theta < 0.9 and size * theta / (1.0 - theta) <= tolerance) or size <= 1e-15:
                 return CONVERGED
         previous = size
     nw.real[FACTORIZED] = 0.0
-    if by_rows and previous <= 1e-12:
+    if by_rows and previous <= 1e-14:
         return CONVERGED
     return DIVERGED

@@ -80,8 +80,11 @@ class Projection:
         weight = self.weight
         if isinstance(weight, str) and weight != "mass":
             raise OptionError(f"Projection(weight={weight!r}): give None, 'mass' or a matrix.")
-        if weight is not None and not isinstance(weight, str) and not callable(weight):
-            matrix = np.asarray(weight, dtype=float)
+        if weight is not None and not isinstance(weight, str):
+            try:
+                matrix = np.asarray(weight, dtype=float)
+            except (TypeError, ValueError):
+                raise OptionError(f"Projection(weight={weight!r}): give None, 'mass' or a matrix of numbers.") from None
             if matrix.ndim == 1:
                 matrix = np.diag(matrix)
             if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.allclose(matrix, matrix.T):

@@ -101,7 +101,7 @@ class StageSystem:
         )
 
 
-MOST_ITERATIONS = 12
+MOST_ITERATIONS = 50
 # positions in Stage.whole; the positions in the row follow from INDEX on
 BY_ROWS, KEEP, LIMIT, TANGENT, N_INDEX, INDEX = range(6)
 
@@ -138,7 +138,7 @@ def run_stage(stage, t, row, extra, tolerance, reuse, counters):  # type: ignore
             weights[i] = 0.0
         else:
             weights[i] = 1.0 / (abs(x[i]) + 1e-3)
-    code = newton(nw, weights, tolerance, stage.whole[LIMIT], reuse, stage.whole[BY_ROWS] == 1, counters)
+    code = newton(nw, weights, tolerance, tolerance, stage.whole[LIMIT], reuse, stage.whole[BY_ROWS] == 1, counters)
     if code == 0:
         for i in range(m):
             row[stage.whole[INDEX + i]] = x[i]

@@ -1,5 +1,6 @@
 """Papers whose tables and figures are regenerated, one module each."""
 
+from dalembert.papers import ascher_petzold_1993 as ascher_petzold_1993
 from dalembert.papers import eich_1993 as eich_1993
 from dalembert.papers.base import Paper, papers
 

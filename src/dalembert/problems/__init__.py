@@ -1,6 +1,7 @@
 """Reference problems with published or exact solutions, in thematic files."""
 
 from dalembert.problems import andrews as andrews
+from dalembert.problems import ascher_petzold as ascher_petzold
 from dalembert.problems import car_axis as car_axis
 from dalembert.problems import contact as contact
 from dalembert.problems import double_pendulum as double_pendulum

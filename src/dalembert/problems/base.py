@@ -35,7 +35,7 @@ class Problem:
     source: str
     system: System
     q0: np.ndarray
-    v0: np.ndarray
+    v0: np.ndarray | None
     t_span: tuple[float, float]
     reference: Callable[[float], Mapping[str, Any]] | None = None
     reference_times: tuple[float, ...] | None = None

@@ -1,0 +1,30 @@
+"""Backward Euler: the BDF of order 1, with a fixed step or under error control.
+
+[AP93] U. Ascher, L. Petzold, Stability of computational methods for constrained dynamics systems (1993), section 4.
+
+Every derivative becomes (x_n - x_{n-1})/h; everything else, matrices and multipliers included, is taken at t_n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dalembert.integrators.base import register
+from dalembert.integrators.multistep import BackwardDifferences
+
+
+@register
+@dataclass(frozen=True)
+class BackwardEuler(BackwardDifferences):
+    """First order, strongly damping; the method of choice for showing what a formulation does."""
+
+    name: ClassVar[str] = "backward-euler"
+    summary: ClassVar[str] = "backward Euler, order 1"
+    default_formulation: ClassVar[str] = "index-1"
+
+    def order_range(self, fixed: bool) -> tuple[int, int]:
+        return 1, 1
+
+    def describe(self) -> str:
+        return "backward Euler"

@@ -1,0 +1,86 @@
+"""What linear multistep methods on first-order forms share: the step equations and the BDF coefficients.
+
+[BCP96] K. Brenan, S. Campbell, L. Petzold, Numerical Solution of Initial-Value Problems in DAEs, SIAM 1996, ch. 5.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import casadi as ca
+import numpy as np
+from numba import carray, cfunc, types
+
+from dalembert.formulations.base import Formulation
+from dalembert.integrators.base import Integrator, StepData, StepEquations
+from dalembert.model.point import Environment
+from dalembert.numerics.compiled import compile_cached
+from dalembert.numerics.interpolation import difference_weights, lagrange_weights
+from dalembert.numerics.layout import Layout
+from dalembert.numerics.loop import HISTORY, N_COEFFICIENTS
+
+
+class BackwardDifferences(Integrator):
+    """A method that replaces x' by the derivative of the polynomial through the new and past points."""
+
+    def equations(
+        self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
+    ) -> StepEquations:
+        unknowns = formulation.unknowns(env.system)
+        now = {u.name: x[layout.slice(u.name)] for u in unknowns}
+        rate = {
+            u.name: data.c0 * now[u.name] + data.past[layout.slice(u.name)] for u in unknowns if u.differential
+        }  # [BCP96, (5.1.4)] with the coefficients of the variable grid
+        blocks = formulation.equations(env, data.t, now, rate)
+        rows = ca.vertcat(*[ca.SX.ones(e.expr.numel(), 1) * data.c0**e.row for e in blocks])
+        return StepEquations(
+            labels=[e.label for e in blocks for _ in range(e.expr.numel())],
+            residual=ca.densify(ca.vertcat(*[e.expr for e in blocks])),
+            rows=rows,
+            columns=ca.vertcat(*[ca.SX.ones(u.size, 1) * data.c0**u.column for u in unknowns]),
+        )
+
+    def coefficient_function(self) -> int:
+        return int(_compiled().address)
+
+
+def _coefficients(k, available, nodes_address, out_address):  # type: ignore[no-untyped-def]
+    """Coefficients of order k on the grid nodes[0] (new), nodes[1], ...; layout as in `numerics.loop`."""
+    nodes = carray(nodes_address, (HISTORY + 1,), np.float64)
+    out = carray(out_address, (N_COEFFICIENTS,), np.float64)
+    out[:] = 0.0
+    t = nodes[0]
+    # predictor: the polynomial of degree k through the last k+1 points, extrapolated
+    count = min(k + 1, available)
+    lagrange_weights(t, nodes, 1, count, out[1:])
+    # derivative at t of the polynomial through nodes 0..k
+    c0 = 0.0
+    for i in range(1, k + 1):
+        c0 += 1.0 / (t - nodes[i])
+        weight = 1.0 / (nodes[i] - t)
+        for j in range(1, k + 1):
+            if j != i:
+                weight *= (t - nodes[j]) / (nodes[i] - nodes[j])
+        out[HISTORY + i] = weight
+    out[0] = c0
+    # local error of order j, h x[t_n, ..., t_{n-j-1}] prod_{i=1..j} (t_n - t_{n-i}): the residual of the formula times h,
+    # larger than the error of x_n by the factor h c0 = 1 + 1/2 + ... + 1/j on a uniform grid, as usual [BCP96, 5.2]
+    for which in range(3):
+        j = k - 1 + which
+        if j < 1 or j + 1 > available:
+            continue
+        start = 1 + 2 * HISTORY + which * (HISTORY + 1)
+        difference_weights(nodes, j + 2, out[start:])
+        scale = t - nodes[1]
+        for i in range(1, j + 1):
+            scale *= t - nodes[i]
+        for i in range(j + 2):
+            out[start + i] *= scale
+    return 0
+
+
+@cache
+def _compiled() -> Any:
+    double = types.CPointer(types.float64)
+    return compile_cached(cfunc, types.int64(types.int64, types.int64, double, double), _coefficients)
