@@ -170,9 +170,7 @@ def measure(tools: Sequence[Peer], tol: float, budget: float) -> list[Measuremen
 def front(runs: Sequence[Measurement]) -> list[tuple[float, float]]:
     """(error, seconds) of the runs worth having: no other run of the tool is faster and more accurate."""
     points: list[tuple[float, float]] = []
-    usable = [
-        (r.error, r.seconds) for r in runs if r.error is not None and r.seconds is not None and not r.failure
-    ]
+    usable = [(r.error, r.seconds) for r in runs if r.error is not None and r.seconds is not None and not r.failure]
     for error, seconds in sorted(usable, key=lambda point: point[1]):
         if error < MEANINGFUL_ERROR and (not points or error < points[-1][0]):
             points.append((max(error, 1e-16), seconds))
@@ -231,9 +229,7 @@ def machine(tools: Sequence[Peer]) -> str:
     return "; ".join(dict.fromkeys(parts + [tool.version() for tool in tools]))
 
 
-def report(
-    tools: Sequence[Peer], measurements: Sequence[Measurement], ratios: Sequence[Ratio], where: str
-) -> str:
+def report(tools: Sequence[Peer], measurements: Sequence[Measurement], ratios: Sequence[Ratio], where: str) -> str:
     """The Markdown report."""
     lines = [
         "# Pendulum, 50 periods",
@@ -279,9 +275,7 @@ def report(
         row = {r.peer: r for r in ratios if r.tol == tol}
         first = next(iter(row.values()))
         cells = [f"{row[p].bound}{row[p].ratio:.3g}" if p in row else "" for p in peers]
-        lines.append(
-            f"| {tol:.0e} | {first.error:.1e} | {1e3 * first.seconds:.2f} | " + " | ".join(cells) + " |"
-        )
+        lines.append(f"| {tol:.0e} | {first.error:.1e} | {1e3 * first.seconds:.2f} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -295,11 +289,7 @@ def draw(tools: Sequence[Peer], measurements: Sequence[Measurement], path: Path)
     figure, axes = plt.subplots(figsize=(8.5, 6.5), layout="constrained")
     markers = "osD^vP*X"
     for i, tool in enumerate(tools):
-        runs = [
-            m
-            for m in measurements
-            if m.tool == tool.name and not m.failure and m.seconds and m.error is not None
-        ]
+        runs = [m for m in measurements if m.tool == tool.name and not m.failure and m.seconds and m.error is not None]
         if not runs:
             continue
         own = tool.name == OURS

@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dalembert.assembly import Assembly, Workspace, assemble, make_layout
-from dalembert.events import EventSet, compile_events
 from dalembert.formulations.base import Formulation, as_formulation
 from dalembert.integrators.base import Integrator, as_method
 from dalembert.integrators.bdf import BDF
@@ -20,10 +18,12 @@ from dalembert.numerics.compiled import evaluate as evaluate_dense
 from dalembert.numerics.compiled import integrate
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
 from dalembert.numerics.projection import Projection
-from dalembert.progress import progress_bar
-from dalembert.run import Options, Result, execute, slope, spread
+from dalembert.runtime.assembly import Assembly, Workspace, assemble, make_layout
+from dalembert.runtime.events import EventSet, compile_events
+from dalembert.runtime.progress import progress_bar
+from dalembert.runtime.run import Options, Result, execute, slope, spread
+from dalembert.runtime.start import check_model, initial_row, nearest, not_finite, solve_contact, violations
 from dalembert.solution import PARTS, Drift, Solution, State
-from dalembert.start import check_model, initial_row, nearest, not_finite, solve_contact, violations
 from dalembert.status import InconsistentError, ModelError, OptionError, Stats, Status
 
 Initial = Literal["check", "project", "assume"]
@@ -134,9 +134,11 @@ def solve(
     options.first_step = _first_step(first_step, work, row, options)
     integrate()  # compiled once per machine: not part of the run's time
     stats = Stats(
-        compile_time=time.perf_counter() - begin, method=the_method.describe(),
-        formulation=the_formulation.describe(), projection=the_projection.describe() if assembly.stages and the_projection else "none",
-    )  # fmt: skip
+        compile_time=time.perf_counter() - begin,
+        method=the_method.describe(),
+        formulation=the_formulation.describe(),
+        projection=the_projection.describe() if the_projection is not None and assembly.stages else "none",
+    )
 
     begin = time.perf_counter()
     with progress_bar(progress, t0, t1, system.name) as tick:
@@ -513,4 +515,3 @@ def _singularity(work: Workspace, t: float, row: np.ndarray, t0: float, row0: np
         f" The constraints {', '.join(map(repr, heavy))} are nearly dependent here (smallest singular value "
         f"{s.S[-1]:.2g}): this is a kinematic singularity."
     )
-

@@ -26,32 +26,50 @@ class Status(IntEnum):
     RUNNING = 2, "The run is not finished."
     INTERRUPTED = -1, "Interrupted by the user; everything computed so far is kept."
     MAX_STEPS = -2, "max_steps was reached before the end. Raise max_steps, loosen rtol/atol, or shorten t_span."
-    STEP_TOO_SMALL = -3, (
-        "The step size fell below the resolution of floating point. Near a kinematic singularity the constraints "
-        "lose rank there; otherwise the right-hand side may be discontinuous or rtol/atol too tight."
+    STEP_TOO_SMALL = (
+        -3,
+        (
+            "The step size fell below the resolution of floating point. Near a kinematic singularity the constraints "
+            "lose rank there; otherwise the right-hand side may be discontinuous or rtol/atol too tight."
+        ),
     )
-    SINGULAR = -4, (
-        "The constraints lose rank (kinematic singularity) or the mass matrix is singular on their kernel: "
-        "accelerations and multipliers are not determined there. Stop before it, or change the model."
+    SINGULAR = (
+        -4,
+        (
+            "The constraints lose rank (kinematic singularity) or the mass matrix is singular on their kernel: "
+            "accelerations and multipliers are not determined there. Stop before it, or change the model."
+        ),
     )
-    NEWTON_FAILED = -5, (
-        "Newton's method did not converge. With a fixed step, use a smaller h; a variable one was reduced as far as "
-        "possible: look for discontinuities in the model."
+    NEWTON_FAILED = (
+        -5,
+        (
+            "Newton's method did not converge. With a fixed step, use a smaller h; a variable one was reduced as far "
+            "as possible: look for discontinuities in the model."
+        ),
     )
-    PROJECTION_FAILED = -6, (
-        "The projection onto the constraints did not converge: the state is far from them or they lose rank. With a "
-        "fixed step, use a smaller h."
+    PROJECTION_FAILED = (
+        -6,
+        (
+            "The projection onto the constraints did not converge: the state is far from them or they lose rank. "
+            "With a fixed step, use a smaller h."
+        ),
     )
     NOT_FINITE = -7, "A model function returned NaN or infinity, and smaller steps did not avoid it."
     USER_ERROR = -8, "A Python function of the model raised an exception."
-    MULTIPLIERS_FAILED = -9, (
-        "Accelerations and multipliers could not be solved for at an accepted state: the constraints lose rank or "
-        "the force law has no solution there."
+    MULTIPLIERS_FAILED = (
+        -9,
+        (
+            "Accelerations and multipliers could not be solved for at an accepted state: the constraints lose rank or "
+            "the force law has no solution there."
+        ),
     )
 
-    DATA_OUTDATED = -10, (
-        "The constraints turn further within one step than local coordinates can follow. With a fixed step, use a "
-        "smaller h or a formulation without local coordinates."
+    DATA_OUTDATED = (
+        -10,
+        (
+            "The constraints turn further within one step than local coordinates can follow. With a fixed step, use a "
+            "smaller h or a formulation without local coordinates."
+        ),
     )
 
     @classmethod

@@ -275,7 +275,8 @@ def _read(file: Any, source: Path) -> _Record:
 def _stats(stored: dict[str, Any]) -> Stats:
     """Stats from JSON, which knows no tuples; counters that a later version may have added are left out."""
     known = {f.name for f in fields(Stats)}
-    return Stats(**{k: tuple(x) if isinstance(x, list) else x for k, x in stored.items() if k in known})
+    values: dict[str, Any] = {k: tuple(x) if isinstance(x, list) else x for k, x in stored.items() if k in known}
+    return Stats(**values)
 
 
 def _solution(record: _Record) -> Solution:

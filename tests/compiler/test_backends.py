@@ -20,9 +20,7 @@ Bits = Callable[[object, object], bool]
 Chain = Callable[[int], tuple[ca.SX, ca.SX, ca.SX]]
 
 SMOOTH = sorted(set(OPERATIONS) - {ca.OP_PRINTME, ca.OP_ASSIGN, ca.OP_LIFT})
-steps = st.lists(
-    st.tuples(st.sampled_from(SMOOTH), st.integers(0, 999), st.integers(0, 999)), min_size=1, max_size=60
-)
+steps = st.lists(st.tuples(st.sampled_from(SMOOTH), st.integers(0, 999), st.integers(0, 999)), min_size=1, max_size=60)
 numbers = st.floats(-50, 50) | st.sampled_from([0.0, -0.0, 1.0, np.inf, np.nan])
 
 
@@ -122,9 +120,7 @@ def test_empty_vectors() -> None:
     assert compile_kernels([]) == {}
 
 
-def test_auto_sends_only_the_largest_to_the_vm(
-    monkeypatch: pytest.MonkeyPatch, pendulum_chain: Chain
-) -> None:
+def test_auto_sends_only_the_largest_to_the_vm(monkeypatch: pytest.MonkeyPatch, pendulum_chain: Chain) -> None:
     a, b, out = pendulum_chain(3)
     specs = [
         KernelSpec("small", a, b, out[:1]),

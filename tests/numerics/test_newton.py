@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from numba import njit, types
 
 import dalembert as da
-from dalembert.assembly import assemble, data_of
 from dalembert.formulations import Index1
 from dalembert.numerics.compiled import compile_cached
 from dalembert.numerics.kernels import build_kernels
@@ -36,7 +35,8 @@ from dalembert.numerics.newton import (
 )
 from dalembert.numerics.nonlinear import Nonlinear
 from dalembert.numerics.stage import LIMIT, STAGE_TYPE, Stage, StageData, StageSystem, run_stage
-from dalembert.run import Options, execute
+from dalembert.runtime.assembly import assemble, data_of
+from dalembert.runtime.run import Options, execute
 
 
 def _run(stage, t, row, extra, tolerance, reuse, counters):  # type: ignore[no-untyped-def]

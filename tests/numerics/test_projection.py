@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import dalembert as da
-from dalembert.assembly import Workspace, assemble
 from dalembert.numerics.newton import AT_X, N
 from dalembert.numerics.projection import Projection
 from dalembert.numerics.stage import LIMIT
+from dalembert.runtime.assembly import Workspace, assemble
 
 few = settings(max_examples=30, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

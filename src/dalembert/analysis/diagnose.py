@@ -16,8 +16,8 @@ from dalembert.driver import solve
 from dalembert.formulations import Formulation, Index1, ProjectedInvariants, StabilizedIndex2
 from dalembert.integrators import BDF, Integrator
 from dalembert.model.system import System
+from dalembert.runtime.start import dependent_rows
 from dalembert.solution import Solution
-from dalembert.start import dependent_rows
 from dalembert.status import OptionError
 
 FAST = 30.0  # a rate this many times that of the motion counts as fast

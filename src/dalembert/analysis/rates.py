@@ -18,7 +18,7 @@ import numpy as np
 
 from dalembert.model.symbols import NAMES
 from dalembert.model.system import System
-from dalembert.start import evaluate
+from dalembert.runtime.start import evaluate
 
 
 @dataclass(frozen=True)

@@ -87,13 +87,9 @@ def _unsuitable(specs: Sequence[KernelSpec]) -> set[str]:
     return names
 
 
-def _kernels(
-    specs: Sequence[KernelSpec], backend: Literal["llvm", "vm"], library: Library
-) -> dict[str, Kernel]:
+def _kernels(specs: Sequence[KernelSpec], backend: Literal["llvm", "vm"], library: Library) -> dict[str, Kernel]:
     return {
-        spec.name: Kernel(
-            spec.name, (spec.n_a, spec.n_b, spec.n_out), backend, address, spec.n_instructions, library
-        )
+        spec.name: Kernel(spec.name, (spec.n_a, spec.n_b, spec.n_out), backend, address, spec.n_instructions, library)
         for spec, address in zip(specs, library.addresses, strict=True)
     }
 

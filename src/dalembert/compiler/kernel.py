@@ -125,9 +125,7 @@ class Kernel:
     def _vector(self, label: str, value: ArrayLike, length: int) -> NDArray[np.float64]:
         vector = np.ascontiguousarray(value, dtype=np.float64)
         if vector.shape != (length,):
-            raise ValueError(
-                f"kernel {self.name!r}: {label} must have shape ({length},), got {np.shape(value)}"
-            )
+            raise ValueError(f"kernel {self.name!r}: {label} must have shape ({length},), got {np.shape(value)}")
         return vector
 
     def __repr__(self) -> str:

@@ -167,9 +167,7 @@ class _Lowering:
             )
             for c, body in enumerate(self.chunks)
         ]
-        calls = [
-            f"call void @{self.name}.{c}(ptr %a, ptr %b, ptr %out, ptr %w)" for c in range(len(self.chunks))
-        ]
+        calls = [f"call void @{self.name}.{c}(ptr %a, ptr %b, ptr %out, ptr %w)" for c in range(len(self.chunks))]
         n_work = max(1, len(self.work))
         if n_work <= STACK_DOUBLES:
             body = [f"%w = alloca [{n_work} x double], align 64", *calls, "ret i64 0"]

@@ -59,9 +59,7 @@ def _arithmetic(name: str, instruction: str) -> Operation:
 
 
 def _compare(name: str, predicate: str) -> Operation:
-    return Operation(
-        name, 2, f"{{d}}.1 = fcmp {predicate} double {{x}}, {{y}}\n{{d}} = uitofp i1 {{d}}.1 to double"
-    )
+    return Operation(name, 2, f"{{d}}.1 = fcmp {predicate} double {{x}}, {{y}}\n{{d}} = uitofp i1 {{d}}.1 to double")
 
 
 def _logic(name: str, instruction: str) -> Operation:
@@ -150,8 +148,7 @@ OPERATIONS: Final[dict[int, Operation]] = {
     ca.OP_PRINTME: Operation(
         "printme",
         2,
-        f"{{d}}.1 = call i32 (ptr, ...) @{external('printf')}(ptr @printme, double {{y}}, double {{x}})\n"
-        + _COPY,
+        f"{{d}}.1 = call i32 (ptr, ...) @{external('printf')}(ptr @printme, double {{y}}, double {{x}})\n" + _COPY,
     ),
     ca.OP_ASSIGN: Operation("assign", 1, _COPY),
     ca.OP_LIFT: Operation("lift", 2, _COPY),  # the second operand is a hint for other tools

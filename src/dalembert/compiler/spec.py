@@ -85,8 +85,7 @@ class KernelSpec:
                 value = ca.SX(0, 1)
             if not value.is_column():
                 raise ValueError(
-                    f"kernel {self.name!r}: {label} must be a column vector, got shape {value.shape}; "
-                    "use casadi.vec"
+                    f"kernel {self.name!r}: {label} must be a column vector, got shape {value.shape}; use casadi.vec"
                 )
             object.__setattr__(self, label, ca.densify(value) if label == "out" else value)
         self._check_symbols()
@@ -94,9 +93,7 @@ class KernelSpec:
         function = ca.Function("kernel", [self.a, self.b], [self.out], {"cse": True, "allow_free": True})
         if function.has_free():
             names = ", ".join(sorted(set(function.get_free())))
-            raise ValueError(
-                f"kernel {self.name!r}: out depends on symbols that are in neither a nor b: {names}"
-            )
+            raise ValueError(f"kernel {self.name!r}: out depends on symbols that are in neither a nor b: {names}")
         object.__setattr__(self, "function", function)
 
     def _check_symbols(self) -> None:

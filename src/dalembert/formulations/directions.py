@@ -26,7 +26,9 @@ def check_direction(owner: str, given: Any) -> Direction:
     try:
         matrix = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
-        raise OptionError(f"{owner}(D={given!r}): give a matrix or one of {', '.join((*GRADIENT, *INERTIAL))}.") from None
+        raise OptionError(
+            f"{owner}(D={given!r}): give a matrix or one of {', '.join((*GRADIENT, *INERTIAL))}."
+        ) from None
     if matrix.ndim == 1:
         matrix = matrix[:, None]
     if matrix.ndim != 2 or not np.all(np.isfinite(matrix)):

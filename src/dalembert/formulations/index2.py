@@ -42,7 +42,9 @@ class Index2(Formulation):
 
     def __post_init__(self) -> None:
         if not self.gamma >= 0:
-            raise OptionError(f"Index2(gamma={self.gamma!r}): a negative rate makes position errors grow; give gamma >= 0.")
+            raise OptionError(
+                f"Index2(gamma={self.gamma!r}): a negative rate makes position errors grow; give gamma >= 0."
+            )
 
     def describe(self) -> str:
         return "index-2" if self.gamma == 0 else f"index-2 (gamma = {self.gamma:g})"

@@ -61,4 +61,3 @@ class StabilizedIndex2(Formulation):
         if not point.system.nlam:
             return x["v"]
         return x["v"] + direction("StabilizedIndex2", self.D, point, "lam") @ x["eta"]
-

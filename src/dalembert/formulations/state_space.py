@@ -77,7 +77,9 @@ class StateSpace(Formulation):
             return np.concatenate([_complement(C[: system.nlam])[:a].ravel(order="F"), _complement(C).ravel(order="F")])
         R = np.array(self.R)
         if R.shape != (b, n):
-            raise OptionError(f"StateSpace(R=...) has shape {R.shape}, expected {(b, n)}: degrees of freedom, velocities.")
+            raise OptionError(
+                f"StateSpace(R=...) has shape {R.shape}, expected {(b, n)}: degrees of freedom, velocities."
+            )
         if a not in (0, b):
             raise OptionError("StateSpace(R=...) cannot serve a system with both kinds of constraints; leave R out.")
         norms = np.linalg.norm(C, axis=1, keepdims=True)
@@ -116,7 +118,11 @@ class StateSpace(Formulation):
     ) -> list[Equation]:
         Rq, Rv = self._matrices(env)
         rows = [] if not env.system.nq else [Equation("kinematics", Rq @ (x_dot["q"] - x["v"]))]
-        return [*rows, Equation("constraints", point.g, row=1), Equation("acceleration", Rv @ (x_dot["v"] - x["acc"]), row=-1)]
+        return [
+            *rows,
+            Equation("constraints", point.g, row=1),
+            Equation("acceleration", Rv @ (x_dot["v"] - x["acc"]), row=-1),
+        ]
 
     def constraint_equations(self, point: Point) -> list[Equation]:
         return [

@@ -1,6 +1,6 @@
 """The underlying ODE: accelerations and multipliers eliminated.
 
-[AP93] U. Ascher, L. Petzold, Stability of computational methods for constrained dynamics systems (1993), (3.5), gamma = 0.
+[AP93] U. Ascher, L. Petzold, Stability of computational methods for constrained dynamics systems (1993), (3.5).
 
     q' = v,   v' = a(t, q, v)   with [M G^T; G 0][a; lam] = [f; gamma]
 
@@ -70,4 +70,3 @@ class UnderlyingODE(Formulation):
 
     def constraint_equations(self, point: Point) -> list[Equation]:
         return []
-

@@ -1,7 +1,7 @@
 """Integrators: one file a method."""
 
-from dalembert.integrators.base import Integrator, methods
 from dalembert.integrators.backward_euler import BackwardEuler
+from dalembert.integrators.base import Integrator, methods
 from dalembert.integrators.bdf import BDF
 
 __all__ = ["BDF", "BackwardEuler", "Integrator", "methods"]

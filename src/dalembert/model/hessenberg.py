@@ -95,9 +95,7 @@ class Hessenberg(System):
         names = as_names("x", x, "x")
         mass = np.ones(len(names))
         if order == 1:
-            super().__init__(
-                _Velocities(names), mass, f, velocity_constraints=g, parameters=parameters, name=name
-            )
+            super().__init__(_Velocities(names), mass, f, velocity_constraints=g, parameters=parameters, name=name)
         else:
             super().__init__(Euclidean(names), mass, f, constraints=g, parameters=parameters, name=name)
         self._constraint_force = ca.SX.zeros(self.nv, 1)

@@ -110,4 +110,3 @@ class Lagrangian(System):
         if out.numel() != 1:
             raise ModelError(f"{role} returned {out.numel()} numbers, expected one.")
         return out
-

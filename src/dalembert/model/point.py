@@ -16,7 +16,30 @@ from dalembert.model.system import System
 
 # expressions of the model that can be read from a point
 _QUANTITIES = frozenset(
-    ["mass", "force", "reaction", "balance", "g", "g_dot", "g_ddot", "G", "k", "k_dot", "K", "h", "phi", "dynamics", "auxiliary", "energy", "contact_rate", "g_dot_q", "acceleration_by_lam", "acceleration_by_mu", "G_dot", "K_dot"]
+    [
+        "mass",
+        "force",
+        "reaction",
+        "balance",
+        "g",
+        "g_dot",
+        "g_ddot",
+        "G",
+        "k",
+        "k_dot",
+        "K",
+        "h",
+        "phi",
+        "dynamics",
+        "auxiliary",
+        "energy",
+        "contact_rate",
+        "g_dot_q",
+        "acceleration_by_lam",
+        "acceleration_by_mu",
+        "G_dot",
+        "K_dot",
+    ]
 )
 
 

@@ -500,5 +500,3 @@ def _component_names(sizes: Mapping[str, int]) -> tuple[str, ...]:
 def _shape(x: ca.SX) -> str:
     n, m = x.shape
     return f"{n} component{'s' if n != 1 else ''}" if m == 1 else f"an array of shape ({n}, {m})"
-
-

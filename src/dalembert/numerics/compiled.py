@@ -112,8 +112,6 @@ def evaluate() -> Callable[..., int]:
     return compile_cached(njit, signature, _evaluate, **OPTIONS)
 
 
-
-
 def _map_rows(address, times, rows, data, out):  # type: ignore[no-untyped-def]
     """out[i] = kernel(rows[i], [times[i], p]); data is [., p]."""
     for i in range(times.size):

@@ -1,6 +1,6 @@
 """Where everything is in the state row that the loop carries: the unknowns of a formulation, then accelerations.
 
-    row = [q, v, r, w, s, lam, mu, (what the formulation adds), a]
+row = [q, v, r, w, s, lam, mu, (what the formulation adds), a]
 """
 
 from __future__ import annotations

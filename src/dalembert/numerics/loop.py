@@ -107,7 +107,28 @@ class Output(NamedTuple):
 _f8, _i8 = types.float64[::1], types.int64[::1]
 _m8 = types.float64[:, ::1]
 RUN_TYPE = types.NamedTuple(
-    [_f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _f8, _f8, _i8, _m8, types.int64[:, ::1], _f8],
+    [
+        _f8,
+        _i8,
+        _f8,
+        _m8,
+        _i8,
+        _f8,
+        _f8,
+        _m8,
+        _f8,
+        _f8,
+        _i8,
+        _i8,
+        _f8,
+        _m8,
+        _f8,
+        _f8,
+        _i8,
+        _m8,
+        types.int64[:, ::1],
+        _f8,
+    ],
     Run,
 )
 OUTPUT_TYPE = types.NamedTuple([_f8, _m8, _i8, _f8, _i8, _m8], Output)
@@ -223,11 +244,29 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
         x[i] = new[i]
     set_weights(run, h, new)
     before = run.counters[FACTORIZATIONS]
-    code = newton(step, run.weights[1], run.real[NEWTON_TOLERANCE], run.real[STALL], MOST_ITERATIONS, run.real[REUSE], False, run.counters)
+    code = newton(
+        step,
+        run.weights[1],
+        run.real[NEWTON_TOLERANCE],
+        run.real[STALL],
+        MOST_ITERATIONS,
+        run.real[REUSE],
+        False,
+        run.counters,
+    )
     if code == DIVERGED and run.counters[FACTORIZATIONS] == before:  # an old matrix may be to blame
         for i in range(n):
             x[i] = new[i]
-        code = newton(step, run.weights[1], run.real[NEWTON_TOLERANCE], run.real[STALL], MOST_ITERATIONS, run.real[REUSE], False, run.counters)
+        code = newton(
+            step,
+            run.weights[1],
+            run.real[NEWTON_TOLERANCE],
+            run.real[STALL],
+            MOST_ITERATIONS,
+            run.real[REUSE],
+            False,
+            run.counters,
+        )
     if code != CONVERGED:
         return cause_of(code, NEWTON_FAILED)
     for i in range(n):
@@ -248,7 +287,9 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
 def error_of(run, stages, which):  # type: ignore[no-untyped-def]
     """Weighted local error of order k - 1 + which."""
     past = min(run.whole[NODES], HISTORY)
-    combine(run, run.coefficients, 1 + 2 * HISTORY + which * (HISTORY + 1), past + 1, 0, run.estimate, run.whole[N_STEP])
+    combine(
+        run, run.coefficients, 1 + 2 * HISTORY + which * (HISTORY + 1), past + 1, 0, run.estimate, run.whole[N_STEP]
+    )
     if run.whole[PROJECT_ERROR] == 1:
         for i in range(run.whole[N_STAGES]):
             project_estimate(stages[i], run.estimate)
@@ -337,7 +378,7 @@ def locate(run, stages, multipliers, parameters, index, order):  # type: ignore[
         t = right - f_right * (right - left) / (f_right - f_left)
         if not (min(left, right) < t < max(left, right)):
             t = 0.5 * (left + right)
-            if t == left or t == right:
+            if t in (left, right):
                 break
         interpolate(run, order, t, row)
         if correct(run, stages, t, row) != CONVERGED or complete(run, multipliers, t, row) != CONVERGED:

@@ -27,9 +27,7 @@ def _caller(n: int, returns: bool) -> Any:
     def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
         kind = ir.FunctionType(_WORD if returns else ir.VoidType(), [_WORD] * n)
         function = builder.inttoptr(args[0], kind.as_pointer())
-        words = [
-            builder.ptrtoint(a, _WORD) if isinstance(a.type, ir.PointerType) else a for a in args[1:]
-        ]
+        words = [builder.ptrtoint(a, _WORD) if isinstance(a.type, ir.PointerType) else a for a in args[1:]]
         result = builder.call(function, words)
         return result if returns else context.get_dummy_value()
 

@@ -108,7 +108,22 @@ class Nonlinear:
             addresses.append(kernels[f"{self.name}.{part}"].address if self.plan else 0)
         addresses += [lapack_address("dgetrf"), lapack_address("dgetrs")]
         rows, columns = self.jacobian.sparsity().get_triplet()
-        whole = [*addresses, n, nd, n_lu, nnz, int(self.linear), int(self.every), *starts, 0, 1, ord("N"), *rows, *columns, *[0] * n]
+        whole = [
+            *addresses,
+            n,
+            nd,
+            n_lu,
+            nnz,
+            int(self.linear),
+            int(self.every),
+            *starts,
+            0,
+            1,
+            ord("N"),
+            *rows,
+            *columns,
+            *[0] * n,
+        ]
         real = np.zeros(starts[-1] + n * n)
         real[FRESH_RATE] = 1.0
         return Newton(np.array(whole, dtype=np.int64), real)

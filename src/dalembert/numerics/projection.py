@@ -190,13 +190,18 @@ def _stage(name: str, options: Projection, data: StageData, blocks: list[str], c
     # Gauss-Newton: the curvature term nu^T phi_yy is left out of the matrix
     ns = y["s"].numel() if "s" in moving else 0
     n, m = Y.numel(), phi.numel()
-    jacobian = ca.blockcat(
-        [
-            [W, ca.SX(n, ns), H_used.T],
-            [ca.jacobian(contact, Y) if ns else ca.SX(0, n), ca.jacobian(contact, y["s"]) if ns else ca.SX(0, 0), ca.SX(ns, m)],
-            [ca.jacobian(phi, Y) if ns else H_used, ca.jacobian(phi, y["s"]) if ns else ca.SX(m, 0), ca.SX(m, m)],
-        ]
-    )  # fmt: skip
+    if ns:
+        contact_Y, contact_s = ca.jacobian(contact, Y), ca.jacobian(contact, y["s"])
+        phi_Y, phi_s = ca.jacobian(phi, Y), ca.jacobian(phi, y["s"])
+        jacobian = ca.blockcat(
+            [
+                [W, ca.SX(n, ns), H_used.T],
+                [contact_Y, contact_s, ca.SX(ns, m)],
+                [phi_Y, phi_s, ca.SX(m, m)],
+            ]
+        )
+    else:
+        jacobian = ca.blockcat([[W, H_used.T], [H_used, ca.SX(m, m)]])
     rounding = row_rounding(ca.jacobian(ca.vertcat(contact, phi), x), x)
     tolerance = ca.vertcat(-ca.SX.ones(n, 1), rounding)  # the stationarity rows need no check
     linear = not ca.depends_on(ca.jacobian(residual, x), x)

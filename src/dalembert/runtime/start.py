@@ -8,13 +8,13 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dalembert.assembly import Workspace, data_of
 from dalembert.model.symbols import MEANING, NAMES
 from dalembert.model.system import System
 from dalembert.numerics.kernels import build_kernels
 from dalembert.numerics.newton import USER_ERROR
 from dalembert.numerics.projection import Projection
 from dalembert.numerics.stage import LIMIT, Stage, StageData
+from dalembert.runtime.assembly import Workspace, data_of
 from dalembert.status import InconsistentError, ModelError, OptionError, RedundantError
 
 RANK_TOLERANCE = 1e-10  # relative: smaller singular values of the (row-scaled) constraint matrix count as zero
@@ -42,9 +42,7 @@ def initial_row(system: System, layout: Any, **given: Any) -> np.ndarray:
             if size == 0:
                 raise OptionError(f"{label} is given, but the system has no {MEANING[name]}; leave it out.")
             names = ", ".join(system.names.get(name, system.names["q"]))
-            raise OptionError(
-                f"{label} has shape {x.shape}, expected ({size},): give one number for each of {names}."
-            )
+            raise OptionError(f"{label} has shape {x.shape}, expected ({size},): give one number for each of {names}.")
         if not np.all(np.isfinite(x)):
             raise OptionError(f"{label}={x.tolist()} contains NaN or infinity; give finite numbers.")
         row[layout.slice(name)] = x

@@ -181,9 +181,7 @@ def assemble(
     return Assembly(system, layout, build_kernels(requests), step_system, stage_systems, multiplier_system, labels)
 
 
-def _step(
-    system: System, method: Integrator, formulation: Formulation, layout: Layout
-) -> tuple[Nonlinear, list[str]]:
+def _step(system: System, method: Integrator, formulation: Formulation, layout: Layout) -> tuple[Nonlinear, list[str]]:
     sym = ca.SX.sym
     n = sum(u.size for u in formulation.unknowns(system))
     size = formulation.data_size(system)

@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dalembert.assembly import Workspace
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator
 from dalembert.numerics import loop
 from dalembert.numerics.compiled import integrate
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import N_COUNTERS, N
+from dalembert.runtime.assembly import Workspace
 from dalembert.status import Status
 
 SLICE = 0.05  # seconds between looks at Ctrl-C and the progress bar
 NO_LIMIT = np.iinfo(np.int64).max
 START_TOLERANCE = 1e-12  # of the starting values of a fixed-step run
 NEWTON_TOLERANCE = 0.02  # of the error allowed in a step
-# Updates that no longer shrink are rounding if they are this small, in units of the error allowed in a step. Fixed steps
-# ask for FIXED_RTOL, which some unknowns (multipliers, accelerations) cannot resolve.
+# Updates that no longer shrink are rounding if they are this small, in units of the error allowed in a step. Fixed
+# steps ask for FIXED_RTOL, which some unknowns (multipliers, accelerations) cannot resolve.
 FREE_STALL, FIXED_STALL = 0.1, 100.0
 FIXED_RTOL, FIXED_ATOL = 1e-11, 1e-12
 
@@ -230,7 +230,9 @@ def _grow(run: loop.Run, output: loop.Output) -> loop.Output:
         output = output._replace(t=_double(output.t), rows=_double(output.rows), order=_double(output.order))
     if output.event_t.size - run.whole[loop.EVENTS_STORED] <= run.whole[loop.N_EVENTS] + 1:
         output = output._replace(
-            event_t=_double(output.event_t), event_index=_double(output.event_index), event_rows=_double(output.event_rows)
+            event_t=_double(output.event_t),
+            event_index=_double(output.event_index),
+            event_rows=_double(output.event_rows),
         )
     return output
 
