@@ -64,8 +64,9 @@ def _coefficients(k, available, nodes_address, out_address):  # type: ignore[no-
                 weight *= (t - nodes[j]) / (nodes[i] - nodes[j])
         out[HISTORY + i] = weight
     out[0] = c0
-    # local error of order j: h x[t_n, ..., t_{n-j-1}] prod_{i=1..j} (t_n - t_{n-i}), the residual of the formula times h;
-    # larger than the error of x_n by h c0 = 1 + 1/2 + ... + 1/j on a uniform grid, as usual [BCP96, 5.2]
+    # local error of order j, the residual of the formula times h:
+    # h x[t_n, ..., t_{n-j-1}] prod_{i=1..j} (t_n - t_{n-i});
+    # it exceeds the error of x_n by h c0 = 1 + 1/2 + ... + 1/j on a uniform grid, as usual [BCP96, 5.2]
     for which in range(3):
         j = k - 1 + which
         if j < 1 or j + 1 > available:
