@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import dalembert as da
 from dalembert.integrators import Integrator
-from dalembert.numerics.loop import HISTORY, N_COEFFICIENTS
+from dalembert.numerics.runstate import HISTORY, N_COEFFICIENTS
 from dalembert.status import OptionError
 
 END = 2.2  # a little more than a period

@@ -13,7 +13,7 @@ from dalembert.formulations.base import Formulation, as_formulation
 from dalembert.integrators.base import Integrator, as_method
 from dalembert.integrators.bdf import BDF
 from dalembert.model.system import System
-from dalembert.numerics import loop
+from dalembert.numerics import runstate
 from dalembert.numerics.compiled import evaluate as evaluate_dense
 from dalembert.numerics.compiled import integrate
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
@@ -401,8 +401,8 @@ def _solution(
 ) -> Solution:
     assembly, system, layout = work.assembly, work.assembly.system, work.assembly.layout
     whole, counters = result.state.whole, result.state.counters
-    stats.steps, stats.rejected = int(whole[loop.STEPS]), int(whole[loop.REJECTED])
-    stats.newton_failures, stats.projections = int(whole[loop.FAILURES]), int(whole[loop.PROJECTIONS])
+    stats.steps, stats.rejected = int(whole[runstate.STEPS]), int(whole[runstate.REJECTED])
+    stats.newton_failures, stats.projections = int(whole[runstate.FAILURES]), int(whole[runstate.PROJECTIONS])
     stats.switches = result.switches
     stats.residuals, stats.newton_iterations = int(counters[RESIDUALS]), int(counters[ITERATIONS])
     stats.factorizations = stats.jacobians = int(counters[FACTORIZATIONS])
@@ -413,7 +413,7 @@ def _solution(
         status, error = Status.INTERRUPTED, None
     elif error is not None and status.ok:  # an event function failed: its events are not to be trusted
         status = Status.USER_ERROR
-    t_reached = float(result.state.real[loop.T])
+    t_reached = float(result.state.real[runstate.T])
     p = work.p
 
     def split(rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -476,7 +476,7 @@ def _message(
     if status == Status.EVENT:
         index = int(result.event_index[-1])
         return f"Stopped by event {index} ({events.names[index]}) at t = {result.event_t[-1]:.10g}."
-    message = f"Stopped at t = {t:.10g} after {int(result.state.whole[loop.STEPS])} steps. {status.message}"
+    message = f"Stopped at t = {t:.10g} after {int(result.state.whole[runstate.STEPS])} steps. {status.message}"
     if error is not None:
         return f"{message} {type(error).__name__}: {error}"
     if status in (Status.INTERRUPTED, Status.MAX_STEPS):

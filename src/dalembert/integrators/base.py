@@ -66,7 +66,7 @@ class Integrator(ABC):
 
     @abstractmethod
     def coefficient_function(self) -> int:
-        """Address of a native function (k, nodes available, nodes, out) -> status; see `numerics.loop`."""
+        """Address of a native function (k, nodes available, nodes, out) -> status; see `numerics.runstate`."""
 
     @abstractmethod
     def order_range(self, fixed: bool) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from dalembert.model.point import Environment
 from dalembert.numerics.compiled import compile_cached
 from dalembert.numerics.interpolation import difference_weights, lagrange_weights
 from dalembert.numerics.layout import Layout
-from dalembert.numerics.loop import HISTORY, N_COEFFICIENTS
+from dalembert.numerics.runstate import HISTORY, N_COEFFICIENTS
 
 
 class BackwardDifferences(Integrator):
@@ -46,7 +46,7 @@ class BackwardDifferences(Integrator):
 
 
 def _coefficients(k, available, nodes_address, out_address):  # type: ignore[no-untyped-def]
-    """Coefficients of order k on the grid nodes[0] (new), nodes[1], ...; layout as in `numerics.loop`."""
+    """Coefficients of order k on the grid nodes[0] (new), nodes[1], ...; layout as in `numerics.runstate`."""
     nodes = carray(nodes_address, (HISTORY + 1,), np.float64)
     out = carray(out_address, (N_COEFFICIENTS,), np.float64)
     out[:] = 0.0

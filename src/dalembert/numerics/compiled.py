@@ -19,11 +19,11 @@ from numba import njit, types
 from dalembert.compiler import cache_directory
 from dalembert.compiler.cache import cache_enabled
 from dalembert.numerics.interpolation import lagrange_weights
-from dalembert.numerics.loop import RUN_TYPE, SIGNATURE, _integrate, copy
-from dalembert.numerics.loop import complete as _complete
-from dalembert.numerics.loop import correct as _correct
+from dalembert.numerics.loop import SIGNATURE, _integrate
 from dalembert.numerics.native import OPTIONS, call_kernel
+from dalembert.numerics.runstate import RUN_TYPE, copy
 from dalembert.numerics.stage import STAGE_TYPE, run_stage
+from dalembert.numerics.step import complete, correct
 
 
 def _fingerprint() -> str:
@@ -98,7 +98,7 @@ def _evaluate(run, stages, multipliers, nodes, rows, orders, times, out):  # typ
             row[m] = 0.0
             for j in range(count):
                 row[m] += weights[j] * rows[first + j, m]
-        if _correct(run, stages, t, row) != 0 or _complete(run, multipliers, t, row) != 0:
+        if correct(run, stages, t, row) != 0 or complete(run, multipliers, t, row) != 0:
             failures += 1
     return failures
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator
-from dalembert.numerics import loop
+from dalembert.numerics import runstate
 from dalembert.numerics.compiled import integrate
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import N_COUNTERS, N
@@ -55,7 +55,7 @@ class Result:
     event_t: np.ndarray
     event_index: np.ndarray
     event_rows: np.ndarray
-    state: loop.Run
+    state: runstate.Run
     switches: tuple[float, ...]
 
 
@@ -76,7 +76,7 @@ def execute(
         begun, output = _seed(work, method, formulation, row, options, run, output)
     parameters = np.concatenate([[0.0], work.p])
     if options.event_rules.shape[1]:
-        parameters[0] = run.real[loop.T]
+        parameters[0] = run.real[runstate.T]
         _evaluate_events(run, options, run.rows[run.slots[1]], parameters)
     switches: list[float] = []
     _choose_data(work, formulation, run)
@@ -84,8 +84,8 @@ def execute(
     chunk = 1000
     status = int(begun)
     try:
-        while status == loop.RUNNING:
-            run.whole[loop.CHUNK_END] = run.whole[loop.STEPS] + chunk
+        while status == runstate.RUNNING:
+            run.whole[runstate.CHUNK_END] = run.whole[runstate.STEPS] + chunk
             begin = time.perf_counter()
             status = advance(run, work.step, work.stages, work.multipliers, parameters, output)
             took = time.perf_counter() - begin
@@ -93,15 +93,15 @@ def execute(
                 chunk = min(chunk * 2, 1 << 40)
             elif took > 2 * SLICE:
                 chunk = max(chunk // 2, 1)
-            if run.whole[loop.CHANGE_DATA]:
+            if run.whole[runstate.CHANGE_DATA]:
                 _choose_data(work, formulation, run)
-                switches.append(float(run.real[loop.T]))
+                switches.append(float(run.real[runstate.T]))
             if progress is not None:
-                progress(float(run.real[loop.T]), int(run.whole[loop.STEPS]))
+                progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
             output = _grow(run, output)
     except KeyboardInterrupt:
         status = int(Status.INTERRUPTED)
-    n, m = run.whole[loop.STORED], run.whole[loop.EVENTS_STORED]
+    n, m = run.whole[runstate.STORED], run.whole[runstate.EVENTS_STORED]
     return Result(
         Status.of(status), output.t[:n].copy(), output.rows[:n].copy(), output.order[:n].copy(),
         output.event_t[:m].copy(), output.event_index[:m].copy(), output.event_rows[:m].copy(), run, tuple(switches),
@@ -110,41 +110,41 @@ def execute(
 
 def _prepare(
     work: Workspace, method: Integrator, formulation: Formulation, row: np.ndarray, options: Options
-) -> loop.Run:
+) -> runstate.Run:
     assembly = work.assembly
     system, layout, n = assembly.system, assembly.layout, assembly.layout.n
     fixed = options.steps is not None
     first_order, max_order = method.order_range(fixed)
     h = options.steps[0] if options.steps is not None else options.first_step
-    real = np.zeros(loop.N_REAL)
-    real[loop.T], real[loop.H], real[loop.T_END] = options.t0, h, options.t1
-    real[loop.H_MAX] = options.max_step
-    real[loop.NEWTON_TOLERANCE] = NEWTON_TOLERANCE
-    real[loop.REUSE] = _reuse(work)
-    real[loop.STAGE_TOLERANCE] = 1e-12
-    real[loop.STALL] = FIXED_STALL if fixed else FREE_STALL
-    real[loop.MULTIPLIER_TOLERANCE] = work.multiplier_tolerance
-    whole = np.zeros(loop.N_WHOLE, dtype=np.int64)
-    whole[loop.ORDER], whole[loop.MAX_ORDER] = first_order, max_order
-    whole[loop.NODES] = 2
-    whole[loop.FIXED] = int(fixed)
-    whole[loop.N_STAGES] = work.n_stages
-    whole[loop.OWN_MULTIPLIERS] = int(formulation.own_multipliers)
-    whole[loop.N_STEP] = assembly.n_step
-    whole[loop.STEP_LIMIT] = NO_LIMIT if options.max_steps is None else options.max_steps
-    whole[loop.PROJECT_ERROR] = int(bool(assembly.stages) and assembly.stages[0].metric is not None)
-    whole[loop.N_EVENTS] = options.event_rules.shape[1]
-    whole[loop.STORE_STEPS] = int(options.t_eval is None)
-    whole[loop.COEFFICIENTS] = method.coefficient_function()
-    whole[loop.EVENT_KERNEL] = options.event_kernel
-    whole[loop.MONITOR] = assembly.kernels["monitor"].address if formulation.monitors else 0
+    real = np.zeros(runstate.N_REAL)
+    real[runstate.T], real[runstate.H], real[runstate.T_END] = options.t0, h, options.t1
+    real[runstate.H_MAX] = options.max_step
+    real[runstate.NEWTON_TOLERANCE] = NEWTON_TOLERANCE
+    real[runstate.REUSE] = _reuse(work)
+    real[runstate.STAGE_TOLERANCE] = 1e-12
+    real[runstate.STALL] = FIXED_STALL if fixed else FREE_STALL
+    real[runstate.MULTIPLIER_TOLERANCE] = work.multiplier_tolerance
+    whole = np.zeros(runstate.N_WHOLE, dtype=np.int64)
+    whole[runstate.ORDER], whole[runstate.MAX_ORDER] = first_order, max_order
+    whole[runstate.NODES] = 2
+    whole[runstate.FIXED] = int(fixed)
+    whole[runstate.N_STAGES] = work.n_stages
+    whole[runstate.OWN_MULTIPLIERS] = int(formulation.own_multipliers)
+    whole[runstate.N_STEP] = assembly.n_step
+    whole[runstate.STEP_LIMIT] = NO_LIMIT if options.max_steps is None else options.max_steps
+    whole[runstate.PROJECT_ERROR] = int(bool(assembly.stages) and assembly.stages[0].metric is not None)
+    whole[runstate.N_EVENTS] = options.event_rules.shape[1]
+    whole[runstate.STORE_STEPS] = int(options.t_eval is None)
+    whole[runstate.COEFFICIENTS] = method.coefficient_function()
+    whole[runstate.EVENT_KERNEL] = options.event_kernel
+    whole[runstate.MONITOR] = assembly.kernels["monitor"].address if formulation.monitors else 0
     t_eval = options.t_eval if options.t_eval is not None else np.zeros(0)
-    whole[loop.N_EVAL] = t_eval.size
+    whole[runstate.N_EVAL] = t_eval.size
 
     # the start as two nodes on a line: gives the first predictor its slope
-    nodes = np.zeros(loop.HISTORY + 1)
+    nodes = np.zeros(runstate.HISTORY + 1)
     nodes[1], nodes[2] = options.t0, options.t0 - h
-    rows = np.zeros((loop.HISTORY + 1, n))
+    rows = np.zeros((runstate.HISTORY + 1, n))
     rows[1] = row
     rows[2] = row - h * slope(work, row)
 
@@ -156,9 +156,10 @@ def _prepare(
     rtol, atol = spread(options, layout)
     if fixed:  # nothing to control: Newton is to solve to rounding level
         rtol, atol = np.minimum(rtol, FIXED_RTOL), np.minimum(atol, FIXED_ATOL)
-    return loop.Run(
-        real=real, whole=whole, nodes=nodes, rows=rows, slots=np.arange(loop.HISTORY + 1, dtype=np.int64),
-        coefficients=np.zeros(loop.N_COEFFICIENTS), estimate=np.zeros(n), scratch=np.zeros((3, max(n, _most(work)))),
+    return runstate.Run(
+        real=real, whole=whole, nodes=nodes, rows=rows, slots=np.arange(runstate.HISTORY + 1, dtype=np.int64),
+        coefficients=np.zeros(runstate.N_COEFFICIENTS), estimate=np.zeros(n),
+        scratch=np.zeros((3, max(n, _most(work)))),
         rtol=rtol, atol=atol, power=power, controlled=controlled, peak=np.abs(row), weights=np.zeros((2, n)),
         steps=options.steps if options.steps is not None else np.zeros(0), t_eval=t_eval,
         counters=np.zeros(N_COUNTERS, dtype=np.int64), event_values=np.zeros((3, options.event_rules.shape[1])),
@@ -167,15 +168,15 @@ def _prepare(
     )  # fmt: skip
 
 
-def _choose_data(work: Workspace, formulation: Formulation, run: loop.Run) -> None:
+def _choose_data(work: Workspace, formulation: Formulation, run: runstate.Run) -> None:
     """Let the formulation choose its numbers at the last accepted state."""
     system = work.assembly.system
     if formulation.data_size(system):
-        _, C = work.matrices(float(run.real[loop.T]), run.rows[run.slots[1]])
+        _, C = work.matrices(float(run.real[runstate.T]), run.rows[run.slots[1]])
         values = formulation.choose_data(system, C)
         work.set_data(values)
         run.watched[3 + work.p.size :] = values
-    run.whole[loop.CHANGE_DATA] = 0
+    run.whole[runstate.CHANGE_DATA] = 0
 
 
 def spread(options: Options, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
@@ -214,21 +215,21 @@ def _reuse(work: Workspace) -> float:
     return 0.0 if factor < 4 * iteration else 0.1
 
 
-def _outputs(run: loop.Run, options: Options, row: np.ndarray) -> loop.Output:
+def _outputs(run: runstate.Run, options: Options, row: np.ndarray) -> runstate.Output:
     size = 1024 if options.t_eval is None else options.t_eval.size
     size += 3 + len(options.steps if options.steps is not None else ())
     events = 16 + 4 * options.event_rules.shape[1]
-    return loop.Output(
+    return runstate.Output(
         np.zeros(size), np.zeros((size, row.size)), np.zeros(size, dtype=np.int64),
         np.zeros(events), np.zeros(events, dtype=np.int64), np.zeros((events, row.size)),
     )  # fmt: skip
 
 
-def _grow(run: loop.Run, output: loop.Output) -> loop.Output:
+def _grow(run: runstate.Run, output: runstate.Output) -> runstate.Output:
     """Double whatever is nearly full."""
-    if output.t.size - run.whole[loop.STORED] < 3:
+    if output.t.size - run.whole[runstate.STORED] < 3:
         output = output._replace(t=_double(output.t), rows=_double(output.rows), order=_double(output.order))
-    if output.event_t.size - run.whole[loop.EVENTS_STORED] <= run.whole[loop.N_EVENTS] + 1:
+    if output.event_t.size - run.whole[runstate.EVENTS_STORED] <= run.whole[runstate.N_EVENTS] + 1:
         output = output._replace(
             event_t=_double(output.event_t),
             event_index=_double(output.event_index),
@@ -243,15 +244,15 @@ def _double(x: np.ndarray) -> np.ndarray:
     return out
 
 
-def _store_start(run: loop.Run, output: loop.Output, options: Options, row: np.ndarray) -> None:
+def _store_start(run: runstate.Run, output: runstate.Output, options: Options, row: np.ndarray) -> None:
     """The initial state is the first point of the output if it was asked for."""
     wanted = options.t_eval is None
     if options.t_eval is not None and options.t_eval.size and options.t_eval[0] == options.t0:
         wanted = True
-        run.whole[loop.NEXT_EVAL] = 1
+        run.whole[runstate.NEXT_EVAL] = 1
     if wanted:
-        output.t[0], output.rows[0], output.order[0] = options.t0, row, run.whole[loop.ORDER]
-        run.whole[loop.STORED] = 1
+        output.t[0], output.rows[0], output.order[0] = options.t0, row, run.whole[runstate.ORDER]
+        run.whole[runstate.STORED] = 1
 
 
 def _seed(
@@ -260,12 +261,12 @@ def _seed(
     formulation: Formulation,
     row: np.ndarray,
     options: Options,
-    run: loop.Run,
-    output: loop.Output,
-) -> tuple[Status, loop.Output]:
+    run: runstate.Run,
+    output: runstate.Output,
+) -> tuple[Status, runstate.Output]:
     """Starting values of a fixed-step multistep run of order k: k-1 grid points by a run at a tight tolerance."""
     assert options.steps is not None
-    k = min(int(run.whole[loop.ORDER]), len(options.steps))
+    k = min(int(run.whole[runstate.ORDER]), len(options.steps))
     if k < 2:
         return Status.RUNNING, output
     grid = options.t0 + np.cumsum(options.steps[: k - 1])
@@ -285,19 +286,19 @@ def _seed(
     rows = start.rows[np.isin(times, grid)]
     run.rows[1:k], run.nodes[1:k] = rows[::-1], grid[::-1]
     run.rows[k], run.nodes[k] = row, options.t0
-    run.whole[loop.NODES], run.whole[loop.STEPS] = k, k - 1
-    run.real[loop.T] = grid[-1]
-    stored = int(run.whole[loop.STORED])
+    run.whole[runstate.NODES], run.whole[runstate.STEPS] = k, k - 1
+    run.real[runstate.T] = grid[-1]
+    stored = int(run.whole[runstate.STORED])
     if options.t_eval is not None:
         grid, rows = wanted, start.rows[np.isin(times, wanted)]
-        run.whole[loop.NEXT_EVAL] += wanted.size
+        run.whole[runstate.NEXT_EVAL] += wanted.size
     new = slice(stored, stored + grid.size)
     output.t[new], output.rows[new], output.order[new] = grid, rows, k
-    run.whole[loop.STORED] += grid.size
+    run.whole[runstate.STORED] += grid.size
     return Status.RUNNING, output
 
 
-def _evaluate_events(run: loop.Run, options: Options, row: np.ndarray, parameters: np.ndarray) -> None:
+def _evaluate_events(run: runstate.Run, options: Options, row: np.ndarray, parameters: np.ndarray) -> None:
     """Event functions at the start; an exact zero there counts as the sign it leaves with."""
     import ctypes
 

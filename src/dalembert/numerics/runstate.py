@@ -1,0 +1,124 @@
+"""The state of a run, as plain arrays: what the compiled loop reads and writes.
+
+Because everything is in arrays, a run can stop at any step, be looked at, and go on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from dalembert.numerics.interpolation import lagrange_weights
+from dalembert.numerics.native import inner
+from dalembert.status import Status
+
+# what the loop returns: members of Status
+SUCCESS = int(Status.SUCCESS)
+EVENT = int(Status.EVENT)
+RUNNING = int(Status.RUNNING)
+MAX_STEPS = int(Status.MAX_STEPS)
+STEP_TOO_SMALL = int(Status.STEP_TOO_SMALL)
+SINGULAR = int(Status.SINGULAR)
+NEWTON_FAILED = int(Status.NEWTON_FAILED)
+PROJECTION_FAILED = int(Status.PROJECTION_FAILED)
+NOT_FINITE = int(Status.NOT_FINITE)
+USER_ERROR = int(Status.USER_ERROR)
+MULTIPLIERS_FAILED = int(Status.MULTIPLIERS_FAILED)
+DATA_OUTDATED = int(Status.DATA_OUTDATED)
+
+# data of a formulation: renewed below RENEW; a step that leaves it below WORST, or ages it too much, is repeated
+RENEW_QUALITY, WORST_QUALITY, MOST_AGEING = 0.7, 0.2, 0.7
+
+MOST_ITERATIONS = 10  # of Newton in a step
+
+HISTORY = 9  # past rows kept: order 6 needs 6 for the step and 8 for the estimate of order 7
+N_COEFFICIENTS = 1 + 2 * HISTORY + 3 * (HISTORY + 1)
+
+# positions in Run.real
+T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL = range(10)
+N_REAL = 10
+# positions in Run.whole
+(
+    ORDER, NODES, AT_ORDER, STEPS, REJECTED, FAILURES, STORED, NEXT_EVAL, PROJECTIONS, IN_A_ROW, LAST_CAUSE,
+    MAX_ORDER, FIXED, N_STAGES, OWN_MULTIPLIERS, N_EVAL, N_STEP, STEP_LIMIT, PROJECT_ERROR, N_EVENTS, EVENTS_STORED,
+    TERMINAL, STORE_STEPS, CHUNK_END, COEFFICIENTS, EVENT_KERNEL, MONITOR, CHANGE_DATA,
+) = range(28)  # fmt: skip
+N_WHOLE = 28
+
+
+class Run(NamedTuple):
+    """State, options and work space of a run."""
+
+    real: np.ndarray  # see T, H, ... above
+    whole: np.ndarray  # see ORDER, ... above
+    nodes: np.ndarray  # (HISTORY + 1,): new time, then past times, newest first
+    rows: np.ndarray  # (HISTORY + 1, n): a ring of rows
+    slots: np.ndarray  # (HISTORY + 1,): slots[i] is the ring position of row i, 0 the new one
+    coefficients: np.ndarray
+    estimate: np.ndarray  # (n,)
+    scratch: np.ndarray  # (3, n)
+    rtol: np.ndarray  # (n,)
+    atol: np.ndarray  # (n,)
+    power: np.ndarray  # (n,): error and update are weighted by h^power
+    controlled: np.ndarray  # (n,): 1 if in the error test
+    peak: np.ndarray  # (n,): largest magnitude so far
+    weights: np.ndarray  # (2, n): of the error test, of Newton
+    steps: np.ndarray  # prescribed step sizes, empty if free
+    t_eval: np.ndarray
+    counters: np.ndarray
+    event_values: np.ndarray  # (3, n_events): before, after, at a trial point
+    event_rules: np.ndarray  # (2, n_events): direction, remaining count before the run ends (0: never)
+    watched: np.ndarray  # [quality, rate], then t, p and the data of the formulation
+
+
+class Output(NamedTuple):
+    """What is stored."""
+
+    t: np.ndarray
+    rows: np.ndarray
+    order: np.ndarray
+    event_t: np.ndarray
+    event_index: np.ndarray
+    event_rows: np.ndarray
+
+
+_f8, _i8 = types.float64[::1], types.int64[::1]
+_m8 = types.float64[:, ::1]
+RUN_TYPE = types.NamedTuple(
+    [
+        _f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _f8, _f8, _i8, _m8,
+        types.int64[:, ::1], _f8,
+    ],
+    Run,
+)  # fmt: skip
+OUTPUT_TYPE = types.NamedTuple([_f8, _m8, _i8, _f8, _i8, _m8], Output)
+
+
+@inner
+def copy(source, target):  # type: ignore[no-untyped-def]
+    for i in range(source.size):
+        target[i] = source[i]
+
+
+@inner
+def combine(run, weights, first, count, start, out, n):  # type: ignore[no-untyped-def]
+    """out[:n] = sum of weights[first + i] * row[start + i]."""
+    for j in range(n):
+        out[j] = 0.0
+    for i in range(count):
+        w = weights[first + i]
+        if w != 0.0:
+            row = run.rows[run.slots[start + i]]
+            for j in range(n):
+                out[j] += w * row[j]
+
+
+@inner
+def interpolate(run, order, t, out):  # type: ignore[no-untyped-def]
+    """Row at t by the polynomial of the last accepted step (rows 1 .. order+1)."""
+    w = run.coefficients
+    count = min(order, run.whole[NODES] - 1) + 1
+    lagrange_weights(t, run.nodes, 1, count, w)
+    combine(run, w, 0, count, 1, out, out.size)
