@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -60,3 +61,11 @@ def double_start() -> tuple[np.ndarray, np.ndarray]:
     v1 = [np.cos(a) * va, np.sin(a) * va]
     v0 = [*v1, v1[0] + 0.7 * np.cos(b) * vb, v1[1] + 0.7 * np.sin(b) * vb]
     return np.array(q0), np.array(v0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> Iterator[None]:
+    """A runner started in the background ignores Ctrl-C, and so would the tests that send it to themselves."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
