@@ -121,7 +121,7 @@ def solve(
     p = system.parameters.vector(parameters)
 
     given = system.initial_values(q0, v0)
-    layout = make_layout(system, the_formulation)
+    layout = make_layout(system, the_method, the_formulation)
     row = initial_row(system, layout, **given, r=r0, w=w0, s=s0)
     _check_tolerances(options, np.abs(row[layout.indices(("q", "v", "r"))]))
     assembly = _assembly(system, the_method, the_formulation, the_projection, t0, t1, row, p)
@@ -192,7 +192,7 @@ def consistent(
     method = BDF()
     formulation = as_formulation(None, method.default_formulation)
     p = system.parameters.vector(parameters)
-    layout = make_layout(system, formulation)
+    layout = make_layout(system, method, formulation)
     row = initial_row(system, layout, **system.initial_values(q0, v0), r=r0, w=w0, s=s0)
     work = _assembly(system, method, formulation, Projection(), t0, t0 + 1.0, row, p).workspace(p)
     prepare_start(work, t0, row, initial, 1e-8)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import casadi as ca
 
-from dalembert.formulations.base import Formulation, formulations
+from dalembert.formulations.base import Formulation, Unknown, formulations
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
@@ -18,28 +18,41 @@ from dalembert.status import OptionError
 
 @dataclass(frozen=True, eq=False)
 class StepData:
-    """Symbols of a step: d = [t, h, c0, past, p, data]; the unknowns x come first in the row."""
+    """Symbols of a step: d = [t, h, c, first, second, p, data].
+
+    ``c`` are the numbers of the coefficient function; ``first`` and ``second`` are its combinations of past rows (of the
+    unknowns and what the method carries along).
+    """
 
     t: ca.SX
     h: ca.SX
-    c0: ca.SX
-    past: ca.SX
+    c: ca.SX
+    first: ca.SX
+    second: ca.SX
     p: ca.SX
     data: ca.SX
 
     @property
     def d(self) -> ca.SX:
-        return ca.vertcat(self.t, self.h, self.c0, self.past, self.p, self.data)
+        return ca.vertcat(self.t, self.h, self.c, self.first, self.second, self.p, self.data)
 
 
 @dataclass(frozen=True, eq=False)
 class StepEquations:
-    """The equations of a step, with their scaling: rows of the residual and columns of the matrix."""
+    """The equations of a step, with their scaling: rows of the residual and columns of the matrix.
+
+    ``update``: the new row (unknowns first, then what is carried) in terms of x and d, if it is not x itself.
+    ``start``: first guess of x in terms of d, if it is not the extrapolated row.
+    ``error``: estimate of the local error of the row, if it is not made from past rows.
+    """
 
     labels: list[str]
     residual: ca.SX
     rows: ca.SX
     columns: ca.SX
+    update: ca.SX | None = None
+    start: ca.SX | None = None
+    error: ca.SX | None = None
 
 
 class EveryFormulation:
@@ -57,6 +70,19 @@ class Integrator(ABC):
     default_formulation: ClassVar[str]
     # names of the formulations it can integrate
     takes: ClassVar[Any] = EveryFormulation()
+
+    # rows kept back from the order: a method of order k on k + reserve past rows
+    reserve: ClassVar[int] = 0
+    # let a step size stand for k+1 steps before it grows again
+    hold: ClassVar[bool] = False
+
+    def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
+        """Blocks of unknowns of a step."""
+        return formulation.unknowns(system)
+
+    def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
+        """Blocks of the row that are not unknowns but follow from them and are needed in later steps."""
+        return []
 
     @abstractmethod
     def equations(

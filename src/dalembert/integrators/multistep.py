@@ -10,15 +10,15 @@ from typing import Any
 
 import casadi as ca
 import numpy as np
-from numba import carray, cfunc, types
+from numba import carray, cfunc
 
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator, StepData, StepEquations
 from dalembert.model.point import Environment
-from dalembert.numerics.compiled import compile_cached
+from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
 from dalembert.numerics.interpolation import difference_weights, lagrange_weights
 from dalembert.numerics.layout import Layout
-from dalembert.numerics.runstate import HISTORY, N_COEFFICIENTS
+from dalembert.numerics.runstate import ESTIMATE, FIRST, HISTORY, N_COEFFICIENTS, PREDICTOR
 
 
 class BackwardDifferences(Integrator):
@@ -30,22 +30,22 @@ class BackwardDifferences(Integrator):
         unknowns = formulation.unknowns(env.system)
         now = {u.name: x[layout.slice(u.name)] for u in unknowns}
         rate = {
-            u.name: data.c0 * now[u.name] + data.past[layout.slice(u.name)] for u in unknowns if u.differential
+            u.name: data.c[0] * now[u.name] + data.first[layout.slice(u.name)] for u in unknowns if u.differential
         }  # [BCP96, (5.1.4)] with the coefficients of the variable grid
         blocks = formulation.equations(env, data.t, now, rate)
-        rows = ca.vertcat(*[ca.SX.ones(e.expr.numel(), 1) * data.c0**e.row for e in blocks])
+        rows = ca.vertcat(*[ca.SX.ones(e.expr.numel(), 1) * data.c[0] ** e.row for e in blocks])
         return StepEquations(
             labels=[e.label for e in blocks for _ in range(e.expr.numel())],
             residual=ca.densify(ca.vertcat(*[e.expr for e in blocks])),
             rows=rows,
-            columns=ca.vertcat(*[ca.SX.ones(u.size, 1) * data.c0**u.column for u in unknowns]),
+            columns=ca.vertcat(*[ca.SX.ones(u.size, 1) * data.c[0] ** u.column for u in unknowns]),
         )
 
     def coefficient_function(self) -> int:
         return int(_compiled().address)
 
 
-def _coefficients(k, available, nodes_address, out_address):  # type: ignore[no-untyped-def]
+def _coefficients(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
     """Coefficients of order k on the grid nodes[0] (new), nodes[1], ...; layout as in `numerics.runstate`."""
     nodes = carray(nodes_address, (HISTORY + 1,), np.float64)
     out = carray(out_address, (N_COEFFICIENTS,), np.float64)
@@ -53,7 +53,7 @@ def _coefficients(k, available, nodes_address, out_address):  # type: ignore[no-
     t = nodes[0]
     # predictor: the polynomial of degree k through the last k+1 points, extrapolated
     count = min(k + 1, available)
-    lagrange_weights(t, nodes, 1, count, out[1:])
+    lagrange_weights(t, nodes, 1, count, out[PREDICTOR:])
     # derivative at t of the polynomial through nodes 0..k
     c0 = 0.0
     for i in range(1, k + 1):
@@ -62,7 +62,7 @@ def _coefficients(k, available, nodes_address, out_address):  # type: ignore[no-
         for j in range(1, k + 1):
             if j != i:
                 weight *= (t - nodes[j]) / (nodes[i] - nodes[j])
-        out[HISTORY + i] = weight
+        out[FIRST + i - 1] = weight
     out[0] = c0
     # local error of order j, the residual of the formula times h:
     # h x[t_n, ..., t_{n-j-1}] prod_{i=1..j} (t_n - t_{n-i});
@@ -71,7 +71,7 @@ def _coefficients(k, available, nodes_address, out_address):  # type: ignore[no-
         j = k - 1 + which
         if j < 1 or j + 1 > available:
             continue
-        start = 1 + 2 * HISTORY + which * (HISTORY + 1)
+        start = ESTIMATE + which * (HISTORY + 1)
         difference_weights(nodes, j + 2, out[start:])
         scale = t - nodes[1]
         for i in range(1, j + 1):
@@ -83,5 +83,4 @@ def _coefficients(k, available, nodes_address, out_address):  # type: ignore[no-
 
 @cache
 def _compiled() -> Any:
-    double = types.CPointer(types.float64)
-    return compile_cached(cfunc, types.int64(types.int64, types.int64, double, double), _coefficients)
+    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, _coefficients)

@@ -25,6 +25,11 @@ from dalembert.numerics.runstate import RUN_TYPE, copy
 from dalembert.numerics.stage import STAGE_TYPE, run_stage
 from dalembert.numerics.step import complete, correct
 
+# (order, nodes available, times newest first, orders of the rows, what to write)
+COEFFICIENT_SIGNATURE = types.int64(
+    types.int64, types.int64, types.CPointer(types.float64), types.CPointer(types.int64), types.CPointer(types.float64)
+)
+
 
 def _fingerprint() -> str:
     digest = hashlib.sha256()

@@ -42,6 +42,7 @@ from dalembert.numerics.runstate import (
     PROJECTION_FAILED,
     REJECTED,
     RENEW_QUALITY,
+    RESERVE,
     RUN_TYPE,
     RUNNING,
     STEP_LIMIT,
@@ -105,7 +106,7 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
                 cause = run.whole[LAST_CAUSE]
                 return cause if cause != 0 else STEP_TOO_SMALL
         run.nodes[0] = t_new
-        k = min(run.whole[ORDER], run.whole[NODES])
+        k = min(run.whole[ORDER], run.whole[NODES] - run.whole[RESERVE])
         result = attempt(run, step, stages, h, k)
         new = run.rows[run.slots[0]]
         if result != CONVERGED:
@@ -123,7 +124,7 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
         if not fixed:
             run.whole[ORDER] = k
             set_weights(run, h, new)
-            error = error_of(run, stages, 1)
+            error = error_of(run, step, stages, 1)
             if not error <= 1.0:
                 run.whole[REJECTED] += 1
                 run.whole[IN_A_ROW] += 1
@@ -136,7 +137,7 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
                     run.whole[AT_ORDER] = 0
                 run.real[H] = h * min(ratio, 0.9)
                 continue
-            ratio = choose(run, stages, error)
+            ratio = choose(run, step, stages, error)
             run.real[H] = h * ratio
         if run.whole[STORE_STEPS] == 1 or run.whole[N_EVENTS] > 0:
             code = complete(run, multipliers, t_new, new)

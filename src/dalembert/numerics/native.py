@@ -42,10 +42,10 @@ def call_kernel(typingctx, address, a, b, out):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def call_coefficients(typingctx, address, k, available, nodes, out):  # type: ignore[no-untyped-def]
-    """int64 coefficients(int64 k, int64 available, const double* nodes, double* out)."""
-    code, result = _caller(4, True)
-    return result(address, k, available, nodes, out), code
+def call_coefficients(typingctx, address, k, available, nodes, orders, out):  # type: ignore[no-untyped-def]
+    """int64 coefficients(int64 k, int64 available, const double* nodes, const int64* orders, double* out)."""
+    code, result = _caller(5, True)
+    return result(address, k, available, nodes, orders, out), code
 
 
 @intrinsic

@@ -34,7 +34,16 @@ RENEW_QUALITY, WORST_QUALITY, MOST_AGEING = 0.7, 0.2, 0.7
 MOST_ITERATIONS = 10  # of Newton in a step
 
 HISTORY = 9  # past rows kept: order 6 needs 6 for the step and 8 for the estimate of order 7
-N_COEFFICIENTS = 1 + 2 * HISTORY + 3 * (HISTORY + 1)
+# What a coefficient function writes: two numbers for the step equations, then the weights of past rows in the
+# predictor and in two combinations that enter the step equations, then (new row first) those of the error estimates of
+# orders k-1, k, k+1, and for each of these the factor that makes an estimate for q one for v.
+N_NUMBERS = 2
+PREDICTOR = N_NUMBERS
+FIRST = PREDICTOR + HISTORY
+SECOND = FIRST + HISTORY
+ESTIMATE = SECOND + HISTORY
+VELOCITY = ESTIMATE + 3 * (HISTORY + 1)
+N_COEFFICIENTS = VELOCITY + 3
 
 # positions in Run.real
 T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL = range(10)
@@ -43,9 +52,10 @@ N_REAL = 10
 (
     ORDER, NODES, AT_ORDER, STEPS, REJECTED, FAILURES, STORED, NEXT_EVAL, PROJECTIONS, IN_A_ROW, LAST_CAUSE,
     MAX_ORDER, FIXED, N_STAGES, OWN_MULTIPLIERS, N_EVAL, N_STEP, STEP_LIMIT, PROJECT_ERROR, N_EVENTS, EVENTS_STORED,
-    TERMINAL, STORE_STEPS, CHUNK_END, COEFFICIENTS, EVENT_KERNEL, MONITOR, CHANGE_DATA,
-) = range(28)  # fmt: skip
-N_WHOLE = 28
+    TERMINAL, STORE_STEPS, CHUNK_END, COEFFICIENTS, EVENT_KERNEL, MONITOR, CHANGE_DATA, N_PAST, START, UPDATE, ERROR,
+    RESERVE, HOLD, SINCE_CHANGE,
+) = range(35)  # fmt: skip
+N_WHOLE = 35
 
 
 class Run(NamedTuple):
@@ -64,7 +74,10 @@ class Run(NamedTuple):
     power: np.ndarray  # (n,): error and update are weighted by h^power
     controlled: np.ndarray  # (n,): 1 if in the error test
     peak: np.ndarray  # (n,): largest magnitude so far
-    weights: np.ndarray  # (2, n): of the error test, of Newton
+    weights: np.ndarray  # (2, max(n, n_step)): of the error test (row), of Newton (unknowns)
+    weight_of: np.ndarray  # (2, n_step): row entry whose weight an unknown takes, and the power of h it is times
+    source: np.ndarray  # (2, n): row entry an error estimate is made from, and 1 if it is q for v
+    orders: np.ndarray  # (HISTORY + 1,): order of the step that made each row
     steps: np.ndarray  # prescribed step sizes, empty if free
     t_eval: np.ndarray
     counters: np.ndarray
@@ -85,11 +98,11 @@ class Output(NamedTuple):
 
 
 _f8, _i8 = types.float64[::1], types.int64[::1]
-_m8 = types.float64[:, ::1]
+_m8, _im = types.float64[:, ::1], types.int64[:, ::1]
 RUN_TYPE = types.NamedTuple(
     [
-        _f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _f8, _f8, _i8, _m8,
-        types.int64[:, ::1], _f8,
+        _f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _im, _im, _i8, _f8, _f8, _i8, _m8, _im,
+        _f8,
     ],
     Run,
 )  # fmt: skip

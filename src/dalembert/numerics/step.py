@@ -13,7 +13,7 @@ from dalembert.numerics.control import (
     weighted_norm,
 )
 from dalembert.numerics.native import call_coefficients, call_kernel, inner
-from dalembert.numerics.newton import CONVERGED, DIVERGED, FACTORIZATIONS, data, newton, unknowns
+from dalembert.numerics.newton import AT_D, AT_X, CONVERGED, DIVERGED, FACTORIZATIONS, at, data, newton, unknowns
 from dalembert.numerics.newton import NOT_FINITE as NEWTON_NOT_FINITE
 from dalembert.numerics.newton import SINGULAR as NEWTON_SINGULAR
 from dalembert.numerics.newton import USER_ERROR as NEWTON_USER_ERROR
@@ -21,13 +21,19 @@ from dalembert.numerics.runstate import (
     AT_ORDER,
     COEFFICIENTS,
     DATA_OUTDATED,
+    ERROR,
+    ESTIMATE,
+    FIRST,
     HISTORY,
+    HOLD,
     IN_A_ROW,
     MAX_ORDER,
     MONITOR,
     MOST_AGEING,
     MOST_ITERATIONS,
     MULTIPLIER_TOLERANCE,
+    N_NUMBERS,
+    N_PAST,
     N_STAGES,
     N_STEP,
     NEWTON_FAILED,
@@ -36,15 +42,22 @@ from dalembert.numerics.runstate import (
     NOT_FINITE,
     ORDER,
     OWN_MULTIPLIERS,
+    PREDICTOR,
     PROJECT_ERROR,
     PROJECTION_FAILED,
     PROJECTIONS,
+    RESERVE,
     REUSE,
+    SECOND,
+    SINCE_CHANGE,
     SINGULAR,
     STAGE_TOLERANCE,
     STALL,
+    START,
     STEPS,
+    UPDATE,
     USER_ERROR,
+    VELOCITY,
     WORST_QUALITY,
     T,
     combine,
@@ -55,14 +68,22 @@ from dalembert.numerics.stage import project_estimate, run_stage
 
 @inner
 def set_weights(run, h, reference):  # type: ignore[no-untyped-def]
-    """Weights 1/(atol + rtol |y|) of the error test and of Newton's updates."""
+    """Weights 1/(atol + rtol |y|) of the error test, and from them those of Newton's updates."""
     size = abs(h)
-    for i in range(run.whole[N_STEP]):
-        w = 1.0 / (run.atol[i] + run.rtol[i] * max(abs(reference[i]), abs(run.rows[run.slots[1], i])))
-        loose = 1.0 / (run.atol[i] + run.rtol[i] * run.peak[i])
+    for i in range(run.whole[N_PAST]):
         scale = size ** run.power[i] if run.power[i] > 0 else 1.0
-        run.weights[0, i] = w * scale if run.controlled[i] == 1 else 0.0
-        run.weights[1, i] = w * scale if run.controlled[i] == 1 else loose * scale
+        if run.controlled[i] == 1:
+            w = 1.0 / (run.atol[i] + run.rtol[i] * max(abs(reference[i]), abs(run.rows[run.slots[1], i])))
+            run.weights[0, i] = w * scale
+        else:
+            run.weights[0, i] = 0.0
+    for j in range(run.whole[N_STEP]):
+        i = run.weight_of[0, j]
+        w = run.weights[0, i]
+        if w == 0.0:  # not in the error test: relative to the largest value so far
+            w = 1.0 / (run.atol[i] + run.rtol[i] * run.peak[i])
+            w *= size ** run.power[i] if run.power[i] > 0 else 1.0
+        run.weights[1, j] = w * size ** run.weight_of[1, j] if run.weight_of[1, j] != 0 else w
 
 
 @inner
@@ -117,37 +138,32 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     c = run.coefficients
     new = run.rows[run.slots[0]]
     nodes = run.nodes.ctypes.data
-    if call_coefficients(run.whole[COEFFICIENTS], k, run.whole[NODES], nodes, c.ctypes.data) != 0:
+    run.orders[0] = k
+    orders = run.orders.ctypes.data
+    if call_coefficients(run.whole[COEFFICIENTS], k, run.whole[NODES], nodes, orders, c.ctypes.data) != 0:
         return NEWTON_FAILED
     t = run.nodes[0]
-    past = min(run.whole[NODES], HISTORY)
-    psi = run.scratch[0]
-    combine(run, c, 1, past, 1, new, n)  # predictor
-    combine(run, c, 1 + HISTORY, past, 1, psi, n)
-    for i in range(n, new.size):  # accelerations are solved for where they are wanted, never extrapolated
-        new[i] = 0.0
+    past, n_past = min(run.whole[NODES], HISTORY), run.whole[N_PAST]
     x, d = unknowns(step), data(step)
     d[0] = t
     d[1] = h
-    d[2] = c[0]
-    for i in range(n):
-        d[3 + i] = psi[i]
-        x[i] = new[i]
+    for i in range(N_NUMBERS):
+        d[2 + i] = c[i]
+    start = 2 + N_NUMBERS
+    combine(run, c, FIRST, past, 1, d[start:], n_past)
+    combine(run, c, SECOND, past, 1, d[start + n_past :], n_past)
+    combine(run, c, PREDICTOR, past, 1, new, n_past)
+    for i in range(n_past, new.size):  # accelerations are solved for where they are wanted, never extrapolated
+        new[i] = 0.0
     set_weights(run, h, new)
     before = run.counters[FACTORIZATIONS]
-    code = newton(
-        step,
-        run.weights[1],
-        run.real[NEWTON_TOLERANCE],
-        run.real[STALL],
-        MOST_ITERATIONS,
-        run.real[REUSE],
-        False,
-        run.counters,
-    )
-    if code == DIVERGED and run.counters[FACTORIZATIONS] == before:  # an old matrix may be to blame
-        for i in range(n):
-            x[i] = new[i]
+    code = DIVERGED
+    for _ in range(2):
+        if run.whole[START] != 0:
+            call_kernel(run.whole[START], d.ctypes.data, d.ctypes.data, x.ctypes.data)
+        else:
+            for i in range(n):
+                x[i] = new[i]
         code = newton(
             step,
             run.weights[1],
@@ -158,10 +174,16 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
             False,
             run.counters,
         )
+        # an old matrix may be to blame: once more with a fresh one
+        if code != DIVERGED or run.counters[FACTORIZATIONS] != before:
+            break
     if code != CONVERGED:
         return cause_of(code, NEWTON_FAILED)
-    for i in range(n):
-        new[i] = x[i]
+    if run.whole[UPDATE] != 0:
+        call_kernel(run.whole[UPDATE], x.ctypes.data, d.ctypes.data, new.ctypes.data)
+    else:
+        for i in range(n):
+            new[i] = x[i]
     if run.whole[N_STAGES] > 0:
         run.whole[PROJECTIONS] += 1
         code = correct(run, stages, t, new)
@@ -175,16 +197,24 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
 
 
 @inner
-def error_of(run, stages, which):  # type: ignore[no-untyped-def]
+def error_of(run, step, stages, which):  # type: ignore[no-untyped-def]
     """Weighted local error of order k - 1 + which."""
-    past = min(run.whole[NODES], HISTORY)
-    combine(
-        run, run.coefficients, 1 + 2 * HISTORY + which * (HISTORY + 1), past + 1, 0, run.estimate, run.whole[N_STEP]
-    )
+    n, past = run.whole[N_PAST], min(run.whole[NODES], HISTORY)
+    e = run.estimate
+    if run.whole[ERROR] != 0:
+        call_kernel(run.whole[ERROR], at(step, AT_X), at(step, AT_D), e.ctypes.data)
+    else:
+        c, first = run.coefficients, ESTIMATE + which * (HISTORY + 1)
+        for j in range(n):
+            total = 0.0
+            m = run.source[0, j]
+            for i in range(past + 1):
+                total += c[first + i] * run.rows[run.slots[i], m]
+            e[j] = total * c[VELOCITY + which] if run.source[1, j] == 1 else total
     if run.whole[PROJECT_ERROR] == 1:
         for i in range(run.whole[N_STAGES]):
             project_estimate(stages[i], run.estimate)
-    return weighted_norm(run.estimate, run.weights[0], 0, run.whole[N_STEP])
+    return weighted_norm(e, run.weights[0], 0, n)
 
 
 @inner
@@ -194,6 +224,7 @@ def accept(run):  # type: ignore[no-untyped-def]
     for i in range(HISTORY, 0, -1):
         run.slots[i] = run.slots[i - 1]
         run.nodes[i] = run.nodes[i - 1]
+        run.orders[i] = run.orders[i - 1]
     run.slots[0] = last
     run.real[T] = run.nodes[1]
     if run.whole[NODES] < HISTORY:
@@ -207,22 +238,26 @@ def accept(run):  # type: ignore[no-untyped-def]
 
 
 @inner
-def choose(run, stages, error):  # type: ignore[no-untyped-def]
+def choose(run, step, stages, error):  # type: ignore[no-untyped-def]
     """Order and size of the next step; called before `accept`."""
     k = run.whole[ORDER]
     best, ratio = k, factor_for(error, k, BIAS_SAME)
     if run.whole[AT_ORDER] > k:  # the estimates of other orders want k+1 steps at this one
         if k > 1:
-            down = factor_for(error_of(run, stages, 0), k - 1, BIAS_DOWN)
+            down = factor_for(error_of(run, step, stages, 0), k - 1, BIAS_DOWN)
             if down > ratio:
                 best, ratio = k - 1, down
-        if k < run.whole[MAX_ORDER] and run.whole[NODES] >= k + 2:
-            up = factor_for(error_of(run, stages, 2), k + 1, BIAS_UP)
+        if k < run.whole[MAX_ORDER] and run.whole[NODES] >= k + 2 + run.whole[RESERVE]:
+            up = factor_for(error_of(run, step, stages, 2), k + 1, BIAS_UP)
             if up > ratio:
                 best, ratio = k + 1, up
         if best != k:
             run.whole[ORDER] = best
             run.whole[AT_ORDER] = -1
+    if ratio >= GROW_LEAST and run.whole[HOLD] == 1 and run.whole[SINCE_CHANGE] <= k:
+        ratio = 1.0  # a method that is sensitive to growing steps
+    run.whole[SINCE_CHANGE] += 1
     if ratio >= GROW_LEAST or ratio < 1.0:
+        run.whole[SINCE_CHANGE] = 0
         return min(GROW_LIMIT, max(SHRINK_LIMIT, ratio))
     return 1.0

@@ -14,7 +14,7 @@ import numpy as np
 
 from dalembert.compiler import Kernel
 from dalembert.formulations.base import Formulation
-from dalembert.integrators.base import Integrator, StepData
+from dalembert.integrators.base import Integrator, StepData, StepEquations
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.compiled import map_rows, single_stage
@@ -24,6 +24,7 @@ from dalembert.numerics.multipliers import multiplier_stage
 from dalembert.numerics.newton import AT_D, N_COUNTERS, N_DATA, N_MEMORY, PATTERN, Newton
 from dalembert.numerics.nonlinear import Nonlinear
 from dalembert.numerics.projection import Projection
+from dalembert.numerics.runstate import N_NUMBERS
 from dalembert.numerics.stage import INDEX, Stage, StageData, StageSystem
 
 SAMPLES = 8  # states on which pivots are chosen
@@ -41,11 +42,17 @@ class Assembly:
     stages: list[StageSystem]
     multipliers: StageSystem
     labels: list[str]
+    n_past: int  # entries of the row that a step leaves behind for later ones
 
     @property
     def n_step(self) -> int:
         """Unknowns of a step: the row without the accelerations."""
         return self.step.n
+
+    @property
+    def parameters_at(self) -> int:
+        """Where the parameters begin in the data of the step."""
+        return 2 + N_NUMBERS + 2 * self.n_past
 
     def workspace(self, p: np.ndarray) -> Workspace:
         """Fresh work space for one run with the parameters ``p``."""
@@ -90,14 +97,14 @@ class Workspace:
     def set_invariants(self, phi0: np.ndarray) -> None:
         """Write the parameters and the values of the invariants into the data of all systems."""
         n = self.assembly.layout.n
-        start = 3 + self.assembly.n_step
+        start = self.assembly.parameters_at
         data_of(self.step)[start : start + self.p.size] = self.p
         for stage in (*self.stages[: self.n_stages], self.multipliers):
             data_of(stage.newton)[1 + n :] = np.concatenate([self.p, phi0])
 
     def set_data(self, values: np.ndarray) -> None:
         """Write the numbers of the formulation."""
-        data_of(self.step)[3 + self.assembly.n_step + self.p.size :] = values
+        data_of(self.step)[self.assembly.parameters_at + self.p.size :] = values
 
     def levels(self, t: float, row: np.ndarray) -> dict[str, np.ndarray]:
         """Residuals g, g_dot, k and invariants phi at a row."""
@@ -136,11 +143,12 @@ class Workspace:
         return int(single_stage()(stage, float(t), row, extra, tolerance, counters))
 
 
-def make_layout(system: System, formulation: Formulation) -> Layout:
+def make_layout(system: System, method: Integrator, formulation: Formulation) -> Layout:
     """The row of a formulation: its unknowns, then what is solved for afterwards, accelerations last."""
-    blocks = [(u.name, u.size) for u in formulation.unknowns(system)]
+    kept = [*method.unknowns(system, formulation), *method.carried(system, formulation)]
+    blocks = [(u.name, u.size) for u in kept]
     present = {name for name, _ in blocks}
-    blocks += [(name, system.sizes[name]) for name in ("q", "w", "s", "lam", "mu", "a") if name not in present]
+    blocks += [(name, system.sizes[name]) for name in ("q", "v", "w", "s", "lam", "mu", "a") if name not in present]
     return Layout(tuple(blocks))
 
 
@@ -148,18 +156,18 @@ def assemble(
     system: System, method: Integrator, formulation: Formulation, projection: Projection | None, start: dict[str, Any]
 ) -> Assembly:
     """Compile; ``start`` holds t, row, h, p of the first run, near which pivots are chosen."""
-    layout = make_layout(system, formulation)
+    layout = make_layout(system, method, formulation)
     data = StageData.make(system, layout)
     stage_systems = projection.stages(data) if projection is not None else []
     multiplier_system = multiplier_stage(data)
-    step_system, labels = _step(system, method, formulation, layout)
+    step_system, equations, n_past = _step(system, method, formulation, layout)
 
     rows = _sample_rows(layout, start["row"])
     t, p, h = start["t"], start["p"], start["h"]
     phi0 = np.zeros(system.nphi)
     numbers = formulation.sample_data(system)
     step_system = step_system.planned(
-        [(row[: step_system.n], np.concatenate([[t, s, 1 / s], row[: step_system.n], p, numbers]))
+        [(np.resize(row, step_system.n), np.concatenate([[t, s, 1 / s, 1 / s**2], row[:n_past], row[:n_past], p, numbers]))
          for row, s in zip(rows, np.resize(h * np.logspace(-3, 1, 5), len(rows)), strict=True)]
     )  # fmt: skip
 
@@ -178,14 +186,28 @@ def assemble(
         requests.append(_monitor_request(system, formulation, layout))
     for s in stage_systems:
         requests += s.requests()
-    return Assembly(system, layout, build_kernels(requests), step_system, stage_systems, multiplier_system, labels)
+    empty = ca.SX.zeros(0, 1)
+    if equations.update is not None:
+        requests.append(Request("update", step_system.x, step_system.d, equations.update))
+    if equations.start is not None:
+        requests.append(Request("start", step_system.d, empty, equations.start))
+    if equations.error is not None:
+        requests.append(Request("error", step_system.x, step_system.d, equations.error))
+    return Assembly(
+        system, layout, build_kernels(requests), step_system, stage_systems, multiplier_system, equations.labels, n_past
+    )
 
 
-def _step(system: System, method: Integrator, formulation: Formulation, layout: Layout) -> tuple[Nonlinear, list[str]]:
+def _step(
+    system: System, method: Integrator, formulation: Formulation, layout: Layout
+) -> tuple[Nonlinear, StepEquations, int]:
     sym = ca.SX.sym
-    n = sum(u.size for u in formulation.unknowns(system))
-    size = formulation.data_size(system)
-    data = StepData(sym("t"), sym("h"), sym("c0"), sym("past", n), sym("p", system.parameters.size), sym("data", size))
+    n = sum(u.size for u in method.unknowns(system, formulation))
+    n_past = sum(u.size for u in [*method.unknowns(system, formulation), *method.carried(system, formulation)])
+    data = StepData(
+        sym("t"), sym("h"), sym("c", N_NUMBERS), sym("first", n_past), sym("second", n_past),
+        sym("p", system.parameters.size), sym("data", formulation.data_size(system)),
+    )  # fmt: skip
     env = Environment(system, data.p, data.data)
     x = sym("x", n)
     equations = method.equations(formulation, env, layout, x, data)
@@ -202,7 +224,7 @@ def _step(system: System, method: Integrator, formulation: Formulation, layout: 
         env=env,
         linear=not env.coefficients and not ca.depends_on(jacobian, x),
     )
-    return nonlinear, equations.labels
+    return nonlinear, equations, n_past
 
 
 def _level_requests(system: System, layout: Layout) -> list[Request]:

@@ -19,6 +19,7 @@ from dalembert.status import Status
 
 SLICE = 0.05  # seconds between looks at Ctrl-C and the progress bar
 NO_LIMIT = np.iinfo(np.int64).max
+EXACT = 99  # order of the velocities of rows that no step has made
 START_TOLERANCE = 1e-12  # of the starting values of a fixed-step run
 NEWTON_TOLERANCE = 0.02  # of the error allowed in a step
 # Updates that no longer shrink are rounding if they are this small, in units of the error allowed in a step. Fixed
@@ -148,8 +149,16 @@ def _prepare(
     rows[1] = row
     rows[2] = row - h * slope(work, row)
 
+    whole[runstate.N_PAST] = assembly.n_past
+    whole[runstate.RESERVE], whole[runstate.HOLD] = method.reserve, int(method.hold)
+    for position, name in ((runstate.START, "start"), (runstate.UPDATE, "update"), (runstate.ERROR, "error")):
+        whole[position] = assembly.kernels[name].address if name in assembly.kernels else 0
     power, controlled = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    for unknown in formulation.unknowns(system):
+    source = np.array([np.arange(n), np.zeros(n)], dtype=np.int64)
+    if method.carried(system, formulation):  # velocities follow from positions, and so do their errors
+        source[0, layout.slice("v")] = layout.indices(("q",))
+        source[1, layout.slice("v")] = 1
+    for unknown in [*method.unknowns(system, formulation), *method.carried(system, formulation)]:
         part = layout.slice(unknown.name)
         power[part] = unknown.index - 1
         controlled[part] = int(unknown.controlled)
@@ -160,7 +169,9 @@ def _prepare(
         real=real, whole=whole, nodes=nodes, rows=rows, slots=np.arange(runstate.HISTORY + 1, dtype=np.int64),
         coefficients=np.zeros(runstate.N_COEFFICIENTS), estimate=np.zeros(n),
         scratch=np.zeros((3, max(n, _most(work)))),
-        rtol=rtol, atol=atol, power=power, controlled=controlled, peak=np.abs(row), weights=np.zeros((2, n)),
+        rtol=rtol, atol=atol, power=power, controlled=controlled, peak=np.abs(row), weights=np.zeros((2, max(n, assembly.n_step))),
+        weight_of=np.array([np.arange(assembly.n_step), np.zeros(assembly.n_step)], dtype=np.int64), source=source,
+        orders=np.full(runstate.HISTORY + 1, EXACT, dtype=np.int64),
         steps=options.steps if options.steps is not None else np.zeros(0), t_eval=t_eval,
         counters=np.zeros(N_COUNTERS, dtype=np.int64), event_values=np.zeros((3, options.event_rules.shape[1])),
         event_rules=options.event_rules.copy(),
