@@ -3,5 +3,6 @@
 from dalembert.integrators.backward_euler import BackwardEuler
 from dalembert.integrators.base import Integrator, methods
 from dalembert.integrators.bdf import BDF
+from dalembert.integrators.modified_bdf import ModifiedBDF
 
-__all__ = ["BDF", "BackwardEuler", "Integrator", "methods"]
+__all__ = ["BDF", "BackwardEuler", "Integrator", "ModifiedBDF", "methods"]

@@ -76,6 +76,11 @@ class Integrator(ABC):
     # let a step size stand for k+1 steps before it grows again
     hold: ClassVar[bool] = False
 
+    @property
+    def ramps(self) -> bool:
+        """With a fixed step: begin with orders 1, 2, ... instead of accurate starting values."""
+        return getattr(self, "start", "accurate") == "ramp"
+
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
         """Blocks of unknowns of a step."""
         return formulation.unknowns(system)

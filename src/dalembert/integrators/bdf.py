@@ -10,7 +10,7 @@ coefficients): x'_n = c0 x_n + sum_i w_i x_{n-i}. Past values are projected ones
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from dalembert.integrators.base import register
 from dalembert.integrators.multistep import BackwardDifferences
@@ -26,6 +26,8 @@ class BDF(BackwardDifferences):
     ----------
     max_order
         Largest order the controller may use, 1 to 6. With a fixed step it is the order of the run.
+    start
+        With a fixed step: "accurate" starting values of full order, or "ramp" (orders 1, 2, ... from the first step on).
 
     References
     ----------
@@ -33,6 +35,7 @@ class BDF(BackwardDifferences):
     """
 
     max_order: int = 5
+    start: Literal["accurate", "ramp"] = "accurate"
     name: ClassVar[str] = "bdf"
     summary: ClassVar[str] = "BDF, orders 1 to 6, variable step and order"
     default_formulation: ClassVar[str] = "index-1"

@@ -26,3 +26,25 @@ def difference_weights(nodes, count, out):  # type: ignore[no-untyped-def]
             if j != i:
                 product *= nodes[i] - nodes[j]
         out[i] = 1.0 / product
+
+
+@inner
+def derivative_weights(nodes, count, first, second):  # type: ignore[no-untyped-def]
+    """Weights of the nodes 0 .. count-1 in the first and second derivative, at nodes[0], of their polynomial.
+
+    The Lagrange polynomial of node i > 0 is l_i = (x - x0)/(x_i - x0) prod_{m != i} (x - x_m)/(x_i - x_m) = (x - x0) s,
+    so that l_i' = s and l_i'' = 2 s' at x0; node 0 follows because the derivatives of a constant vanish.
+    """
+    x0 = nodes[0]
+    first[0], second[0] = 0.0, 0.0
+    for i in range(1, count):
+        slope = 1.0 / (nodes[i] - x0)
+        curvature = 0.0
+        for m in range(1, count):
+            if m != i:
+                slope *= (x0 - nodes[m]) / (nodes[i] - nodes[m])
+                curvature += 1.0 / (x0 - nodes[m])
+        first[i] = slope
+        second[i] = 2.0 * slope * curvature
+        first[0] -= slope
+        second[0] -= second[i]

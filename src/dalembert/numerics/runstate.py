@@ -33,7 +33,7 @@ RENEW_QUALITY, WORST_QUALITY, MOST_AGEING = 0.7, 0.2, 0.7
 
 MOST_ITERATIONS = 10  # of Newton in a step
 
-HISTORY = 9  # past rows kept: order 6 needs 6 for the step and 8 for the estimate of order 7
+HISTORY = 12  # past rows kept: order 6 needs 8 for the estimate of order 7, modified BDF of order 5 looks back 10
 # What a coefficient function writes: two numbers for the step equations, then the weights of past rows in the
 # predictor and in two combinations that enter the step equations, then (new row first) those of the error estimates of
 # orders k-1, k, k+1, and for each of these the factor that makes an estimate for q one for v.

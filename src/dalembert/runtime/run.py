@@ -73,7 +73,7 @@ def execute(
     output = _outputs(run, options, row)
     _store_start(run, output, options, row)
     begun = Status.RUNNING
-    if options.steps is not None:
+    if options.steps is not None and not method.ramps:
         begun, output = _seed(work, method, formulation, row, options, run, output)
     parameters = np.concatenate([[0.0], work.p])
     if options.event_rules.shape[1]:
@@ -142,12 +142,8 @@ def _prepare(
     t_eval = options.t_eval if options.t_eval is not None else np.zeros(0)
     whole[runstate.N_EVAL] = t_eval.size
 
-    # the start as two nodes on a line: gives the first predictor its slope
-    nodes = np.zeros(runstate.HISTORY + 1)
-    nodes[1], nodes[2] = options.t0, options.t0 - h
-    rows = np.zeros((runstate.HISTORY + 1, n))
-    rows[1] = row
-    rows[2] = row - h * slope(work, row)
+    nodes, rows, count = _past(work, method, row, options.t0, float(h), fixed)
+    whole[runstate.NODES] = count
 
     whole[runstate.N_PAST] = assembly.n_past
     whole[runstate.RESERVE], whole[runstate.HOLD] = method.reserve, int(method.hold)
@@ -177,6 +173,36 @@ def _prepare(
         event_rules=options.event_rules.copy(),
         watched=np.concatenate([[1.0, 0.0, options.t0], work.p, np.zeros(formulation.data_size(system))]),
     )  # fmt: skip
+
+
+def _past(
+    work: Workspace, method: Integrator, row: np.ndarray, t0: float, h: float, fixed: bool
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """The start, and before it rows of a Taylor polynomial: they give the first predictor its slope, and a method that
+    differentiates twice its first curvature. Returns times, rows, and how many there are."""
+    nodes = t0 - h * (np.arange(runstate.HISTORY + 1) - 1.0)
+    rows = np.tile(row, (runstate.HISTORY + 1, 1))
+    if fixed and method.ramps:
+        return nodes, rows, 1
+    first = slope(work, row)
+    if method.reserve == 0:
+        rows[2] -= h * first
+        return nodes, rows, 2
+    layout = work.assembly.layout
+    second, third = np.zeros_like(first), np.zeros_like(first)
+    second[layout.slice("q")] = row[layout.slice("a")]
+    tiny = 1e-3 * h  # the derivative of the acceleration by a difference along the motion
+    trial = row + tiny * first + 0.5 * tiny**2 * second
+    if work.complete(t0 + tiny, trial) == 0:
+        jerk = (trial[layout.slice("a")] - row[layout.slice("a")]) / tiny
+        third[layout.slice("q")], second[layout.slice("v")] = jerk, jerk
+        for name in ("lam", "mu", "w", "s"):
+            part = layout.slice(name)
+            first[part] = (trial[part] - row[part]) / tiny
+    for i in range(2, runstate.HISTORY + 1):
+        back = h * (i - 1)
+        rows[i] += -back * first + back**2 / 2 * second - back**3 / 6 * third
+    return nodes, rows, 4
 
 
 def _choose_data(work: Workspace, formulation: Formulation, run: runstate.Run) -> None:

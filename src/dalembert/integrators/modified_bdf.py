@@ -1,0 +1,215 @@
+"""BDF for second-order systems solved directly: M q'' = f - G^T lam, 0 = g, without doubling the unknowns.
+
+[W05] L. Wunderlich, Numerical treatment of second order differential-algebraic systems, diploma thesis, TU Berlin 2005,
+      chapter 3 (method idea: J. Sand).
+
+Unknowns are q_n and lam_n; v_n and a_n are affine in q_n. Two ways of making a_n:
+
+"interpolant": v_n = p'(t_n), a_n = p''(t_n) for the polynomial p through q_n, ..., q_{n-k-1}. No poles, no memory of
+orders; order k in q, v and lam under any change of steps that keeps the recursion stable.
+
+"thesis": v_n by ordinary BDF of order k, a_n = sum_j b_j v_{n-j} with b chosen such that a_n is exact for polynomials q of
+degree k+1, given how each stored v was made [W05, (3.8)-(3.12)]. Its coefficients have poles after step reductions, so it
+is meant for order <= 2 and for the tables of the thesis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Literal
+
+import casadi as ca
+import numpy as np
+from numba import carray, cfunc
+
+from dalembert.formulations.base import Formulation, Unknown
+from dalembert.integrators.base import Integrator, StepData, StepEquations, register
+from dalembert.model.point import Environment
+from dalembert.model.system import System
+from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
+from dalembert.numerics.interpolation import derivative_weights, difference_weights, lagrange_weights
+from dalembert.numerics.layout import Layout
+from dalembert.numerics.native import inner
+from dalembert.numerics.runstate import ESTIMATE, FIRST, HISTORY, N_COEFFICIENTS, PREDICTOR, SECOND, VELOCITY
+from dalembert.status import OptionError
+
+
+@register
+@dataclass(frozen=True)
+class ModifiedBDF(Integrator):
+    """Second-order BDF on the index-3 form: half the unknowns, accurate multipliers under step changes.
+
+    Parameters
+    ----------
+    max_order
+        Largest order, 1 to 5.
+    variant
+        "interpolant" (default) or "thesis", see the head of the file.
+    start
+        With a fixed step: "accurate" starting values of full order, or "ramp" (orders 1, 2, ... from the first step on).
+    """
+
+    max_order: int = 5
+    variant: Literal["interpolant", "thesis"] = "interpolant"
+    start: Literal["accurate", "ramp"] = "accurate"
+    name: ClassVar[str] = "modified-bdf"
+    summary: ClassVar[str] = "BDF for second-order systems, orders 1 to 5, variable step and order"
+    default_formulation: ClassVar[str] = "index-3"
+    takes: ClassVar[frozenset[str]] = frozenset({"index-3"})
+    hold: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_order, bool) or not isinstance(self.max_order, int) or not 1 <= self.max_order <= 5:
+            raise OptionError(f"ModifiedBDF(max_order={self.max_order!r}): orders 1 to 5 are usable.")
+        for option, allowed in (("variant", ("interpolant", "thesis")), ("start", ("accurate", "ramp"))):
+            if getattr(self, option) not in allowed:
+                raise OptionError(f"ModifiedBDF({option}={getattr(self, option)!r}): choose {' or '.join(allowed)}.")
+
+    @property
+    def reserve(self) -> int:  # type: ignore[override]
+        return 1 if self.variant == "interpolant" else 0
+
+    def order_range(self, fixed: bool) -> tuple[int, int]:
+        return (self.max_order if fixed else 1), self.max_order
+
+    def describe(self) -> str:
+        return f"modified BDF (orders 1-{self.max_order}, {self.variant})"
+
+    def check(self, system: System, formulation: Formulation) -> None:
+        super().check(system, formulation)
+        if not system.nq:
+            raise OptionError("ModifiedBDF integrates second-order systems; this one is of first order. Use BDF.")
+
+    def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
+        return [u for u in formulation.unknowns(system) if u.name != "v"]
+
+    def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
+        return [Unknown("v", system.nv, False, index=1)]
+
+    def equations(
+        self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
+    ) -> StepEquations:
+        system = env.system
+        now = {u.name: x[layout.slice(u.name)] for u in self.unknowns(system, formulation)}
+        q = layout.slice("q")
+        c0, c1 = data.c[0], data.c[1]
+        v = c0 * now["q"] + data.first[q]
+        if self.variant == "interpolant":
+            a, leading = c1 * now["q"] + data.second[q], c1
+        else:  # [W05, (3.6)]
+            a, leading = c1 * v + data.second[layout.slice("v")], c0 * c1
+        r_dot = c0 * now["r"] + data.first[layout.slice("r")]
+        point = env.at(t=data.t, v=v, a=a, **now)
+        blocks = [  # rows scaled such that the matrix tends to [M G^T; G 0] as h -> 0
+            ("balance", point.balance, 1 / leading),
+            ("dynamics", r_dot - point.dynamics, 1 / c0),
+            ("auxiliary", point.auxiliary, ca.SX(1)),
+            ("contact", point.h, ca.SX(1)),
+            ("constraints", point.g, ca.SX(1)),
+            ("velocity constraints", point.k, 1 / c0),
+        ]
+        blocks = [b for b in blocks if b[1].numel()]
+        scale = {"lam": leading, "mu": leading, "w": leading}
+        return StepEquations(
+            labels=[label for label, expr, _ in blocks for _ in range(expr.numel())],
+            residual=ca.densify(ca.vertcat(*[expr for _, expr, _ in blocks])),
+            rows=ca.vertcat(*[ca.SX.ones(expr.numel(), 1) * s for _, expr, s in blocks]),
+            columns=ca.vertcat(
+                *[ca.SX.ones(u.size, 1) * scale.get(u.name, 1) for u in self.unknowns(system, formulation)]
+            ),
+            update=ca.vertcat(x, v),
+        )
+
+    def coefficient_function(self) -> int:
+        return int(_compiled(self.variant).address)
+
+
+@inner
+def shared(k, available, nodes, out):  # type: ignore[no-untyped-def]
+    """Predictor and error estimates, for both variants."""
+    t = nodes[0]
+    lagrange_weights(t, nodes, 1, min(k + 2, available), out[PREDICTOR:])
+    for which in range(3):
+        j = k - 1 + which
+        if j < 1 or j + 2 > available:
+            continue
+        # error of a_n: q[t_n, ..., t_{n-j-2}] 2 prod tau sum 1/tau over the nodes 1 .. j+1; divided by the leading
+        # coefficient 2 sum_{a<b} 1/(tau_a tau_b) it is that of q_n, times sum 1/tau that of v_n
+        start = ESTIMATE + which * (HISTORY + 1)
+        difference_weights(nodes, j + 3, out[start:])
+        product, s1, s2 = 1.0, 0.0, 0.0
+        for i in range(1, j + 2):
+            tau = t - nodes[i]
+            product *= tau
+            s2 += s1 / tau
+            s1 += 1.0 / tau
+        for i in range(j + 3):
+            out[start + i] *= product * s1 / s2
+        out[VELOCITY + which] = s1
+
+
+def _interpolant(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
+    nodes = carray(nodes_address, (HISTORY + 1,), np.float64)
+    out = carray(out_address, (N_COEFFICIENTS,), np.float64)
+    out[:] = 0.0
+    first, second = np.zeros(HISTORY + 1), np.zeros(HISTORY + 1)
+    derivative_weights(nodes, k + 2, first, second)
+    out[0], out[1] = first[0], second[0]
+    for i in range(1, k + 2):
+        out[FIRST + i - 1] = first[i]
+        out[SECOND + i - 1] = second[i]
+    shared(k, available, nodes, out)
+    return 0
+
+
+def _thesis(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
+    nodes = carray(nodes_address, (HISTORY + 1,), np.float64)
+    orders = carray(orders_address, (HISTORY + 1,), np.int64)
+    out = carray(out_address, (N_COEFFICIENTS,), np.float64)
+    out[:] = 0.0
+    first, second = np.zeros(HISTORY + 1), np.zeros(HISTORY + 1)
+    derivative_weights(nodes, k + 1, first, second)
+    out[0] = first[0]
+    for i in range(1, k + 1):
+        out[FIRST + i - 1] = first[i]
+    # weights b of a_n = sum_j b_j v_{n-j}: sum_j b_j V[p, j] = 2 for p = 2, else 0
+    scale = nodes[0] - nodes[k]
+    tau = (nodes - nodes[0]) / scale
+    V = np.zeros((k + 1, k + 2))
+    V[1, k + 1] = 2.0
+    for j in range(k + 1):
+        made_by = orders[j]
+        for p in range(1, k + 2):
+            if made_by >= p:
+                V[p - 1, j] = p * tau[j] ** (p - 1)
+            else:  # what BDF of that order makes of tau^p
+                derivative_weights(tau[j:], made_by + 1, first, second)
+                total = 0.0
+                for i in range(made_by + 1):
+                    total += first[i] * tau[j + i] ** p
+                V[p - 1, j] = total
+    for column in range(k + 1):  # Gauss with row pivoting
+        pivot = column
+        for i in range(column + 1, k + 1):
+            if abs(V[i, column]) > abs(V[pivot, column]):
+                pivot = i
+        if abs(V[pivot, column]) < 1e-12:
+            return 1  # a pole of the coefficients
+        for i in range(column, k + 2):
+            V[column, i], V[pivot, i] = V[pivot, i], V[column, i]
+        for i in range(k + 1):
+            if i != column:
+                factor = V[i, column] / V[column, column]
+                for m in range(column, k + 2):
+                    V[i, m] -= factor * V[column, m]
+    out[1] = V[0, k + 1] / V[0, 0] / scale
+    for j in range(1, k + 1):
+        out[SECOND + j - 1] = V[j, k + 1] / V[j, j] / scale
+    shared(k, available, nodes, out)
+    return 0
+
+
+@cache
+def _compiled(variant: str) -> Any:
+    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, _interpolant if variant == "interpolant" else _thesis)
