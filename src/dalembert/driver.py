@@ -10,18 +10,20 @@ from typing import Any, Literal
 import numpy as np
 
 from dalembert.formulations.base import Formulation, as_formulation
+from dalembert.formulations.index1 import Index1
 from dalembert.integrators.base import Integrator, as_method
 from dalembert.integrators.bdf import BDF
 from dalembert.model.system import System
 from dalembert.numerics import runstate
 from dalembert.numerics.compiled import evaluate as evaluate_dense
 from dalembert.numerics.compiled import integrate
+from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
 from dalembert.numerics.projection import Projection
 from dalembert.runtime.assembly import Assembly, Workspace, assemble, make_layout
 from dalembert.runtime.events import EventSet, compile_events
 from dalembert.runtime.progress import progress_bar
-from dalembert.runtime.run import Options, Result, execute, slope, spread
+from dalembert.runtime.run import Options, Result, Starter, execute, slope, spread, translate
 from dalembert.runtime.start import check_model, initial_row, nearest, not_finite, solve_contact, violations
 from dalembert.solution import PARTS, Drift, Solution, State
 from dalembert.status import InconsistentError, ModelError, OptionError, Stats, Status
@@ -132,6 +134,7 @@ def solve(
         event_set.kernel(row, np.concatenate([[t0], p]))  # a function that fails does so here
     options.event_kernel, options.event_rules = event_set.address, event_set.rules
     options.first_step = _first_step(first_step, work, row, options)
+    starter = _starter(system, the_method, events, t0, t1, row, layout, p) if the_method.needs_starter else None
     integrate()  # compiled once per machine: not part of the run's time
     stats = Stats(
         compile_time=time.perf_counter() - begin,
@@ -142,7 +145,7 @@ def solve(
 
     begin = time.perf_counter()
     with progress_bar(progress, t0, t1, system.name) as tick:
-        result = execute(work, the_method, the_formulation, row, options, tick)
+        result = execute(work, the_method, the_formulation, row, options, tick, starter)
     stats.wall_time = time.perf_counter() - begin
     return _solution(work, result, options, event_set, stats, row)
 
@@ -225,6 +228,25 @@ def _assembly(
         start = {"t": t0, "row": row, "h": 1e-3 * (t1 - t0), "p": p}
         cache[key] = assemble(system, method, formulation, projection, start)
     return cache[key]
+
+
+def _starter(
+    system: System,
+    method: Integrator,
+    events: Any,
+    t0: float,
+    t1: float,
+    row: np.ndarray,
+    layout: Layout,
+    p: np.ndarray,
+) -> Starter:
+    """BDF on the index-1 form, projected: starts itself, and its rows satisfy all constraints."""
+    first, form = BDF(), Index1()
+    own = make_layout(system, first, form)
+    begin = translate(row[None], layout, own)[0]
+    work = _assembly(system, first, form, Projection(), t0, t1, begin, p).workspace(p)
+    work.set_invariants(work.levels(t0, begin)["phi"])
+    return Starter(work, first, form, compile_events(events, system, own).address)
 
 
 def prepare_start(work: Workspace, t: float, row: np.ndarray, initial: Initial, tolerance: float) -> None:

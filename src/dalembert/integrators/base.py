@@ -73,6 +73,8 @@ class Integrator(ABC):
 
     # rows kept back from the order: a method of order k on k + reserve past rows
     reserve: ClassVar[int] = 0
+    # begins with points made by another method
+    needs_starter: ClassVar[bool] = False
     # let a step size stand for k+1 steps before it grows again
     hold: ClassVar[bool] = False
 

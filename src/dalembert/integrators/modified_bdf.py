@@ -58,6 +58,7 @@ class ModifiedBDF(Integrator):
     default_formulation: ClassVar[str] = "index-3"
     takes: ClassVar[frozenset[str]] = frozenset({"index-3"})
     hold: ClassVar[bool] = True
+    needs_starter: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.max_order, bool) or not isinstance(self.max_order, int) or not 1 <= self.max_order <= 5:

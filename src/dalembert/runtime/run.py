@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator
 from dalembert.numerics import runstate
-from dalembert.numerics.compiled import integrate
+from dalembert.numerics.compiled import evaluate, integrate
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import N_COUNTERS, N
 from dalembert.runtime.assembly import Workspace
@@ -20,6 +21,8 @@ from dalembert.status import Status
 SLICE = 0.05  # seconds between looks at Ctrl-C and the progress bar
 NO_LIMIT = np.iinfo(np.int64).max
 EXACT = 99  # order of the velocities of rows that no step has made
+WARM_UP = 60  # steps of a starter before the method itself goes on
+SEEDS = 9  # equidistant rows it leaves behind
 START_TOLERANCE = 1e-12  # of the starting values of a fixed-step run
 NEWTON_TOLERANCE = 0.02  # of the error allowed in a step
 # Updates that no longer shrink are rounding if they are this small, in units of the error allowed in a step. Fixed
@@ -58,6 +61,7 @@ class Result:
     event_rows: np.ndarray
     state: runstate.Run
     switches: tuple[float, ...]
+    own_rows: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # in the layout of a starter
 
 
 def execute(
@@ -67,6 +71,7 @@ def execute(
     row: np.ndarray,
     options: Options,
     progress: Callable[[float, int], None] | None = None,
+    starter: Starter | None = None,
 ) -> Result:
     """Integrate from a complete row at t0. Ctrl-C ends the run early; what was computed is returned."""
     run = _prepare(work, method, formulation, row, options)
@@ -74,7 +79,10 @@ def execute(
     _store_start(run, output, options, row)
     begun = Status.RUNNING
     if options.steps is not None and not method.ramps:
-        begun, output = _seed(work, method, formulation, row, options, run, output)
+        itself = Starter(work, method, formulation)
+        begun, output = _seed(work, starter or itself, row, options, run, output)
+    elif options.steps is None and starter is not None:
+        begun, output = _warm_up(work, starter, row, options, run)
     parameters = np.concatenate([[0.0], work.p])
     if options.event_rules.shape[1]:
         parameters[0] = run.real[runstate.T]
@@ -178,31 +186,13 @@ def _prepare(
 def _past(
     work: Workspace, method: Integrator, row: np.ndarray, t0: float, h: float, fixed: bool
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """The start, and before it rows of a Taylor polynomial: they give the first predictor its slope, and a method that
-    differentiates twice its first curvature. Returns times, rows, and how many there are."""
+    """The start, and before it a point on a line that gives the first predictor its slope: times, rows, how many."""
     nodes = t0 - h * (np.arange(runstate.HISTORY + 1) - 1.0)
     rows = np.tile(row, (runstate.HISTORY + 1, 1))
     if fixed and method.ramps:
         return nodes, rows, 1
-    first = slope(work, row)
-    if method.reserve == 0:
-        rows[2] -= h * first
-        return nodes, rows, 2
-    layout = work.assembly.layout
-    second, third = np.zeros_like(first), np.zeros_like(first)
-    second[layout.slice("q")] = row[layout.slice("a")]
-    tiny = 1e-3 * h  # the derivative of the acceleration by a difference along the motion
-    trial = row + tiny * first + 0.5 * tiny**2 * second
-    if work.complete(t0 + tiny, trial) == 0:
-        jerk = (trial[layout.slice("a")] - row[layout.slice("a")]) / tiny
-        third[layout.slice("q")], second[layout.slice("v")] = jerk, jerk
-        for name in ("lam", "mu", "w", "s"):
-            part = layout.slice(name)
-            first[part] = (trial[part] - row[part]) / tiny
-    for i in range(2, runstate.HISTORY + 1):
-        back = h * (i - 1)
-        rows[i] += -back * first + back**2 / 2 * second - back**3 / 6 * third
-    return nodes, rows, 4
+    rows[2] -= h * slope(work, row)
+    return nodes, rows, 2
 
 
 def _choose_data(work: Workspace, formulation: Formulation, run: runstate.Run) -> None:
@@ -292,18 +282,60 @@ def _store_start(run: runstate.Run, output: runstate.Output, options: Options, r
         run.whole[runstate.STORED] = 1
 
 
+@dataclass(frozen=True, eq=False)
+class Starter:
+    """Another method, which makes the first points of a run where the method of the run cannot start by itself.
+
+    A method that differentiates twice loses eps/h^2 to rounding, so it cannot begin with the tiny steps of order 1.
+    """
+
+    work: Workspace
+    method: Integrator
+    formulation: Formulation
+    event_kernel: int = 0
+
+    def options(self, options: Options, **changes: Any) -> Options:
+        """The options of the run, changed, with this starter's own event functions."""
+        return replace(options, event_kernel=self.event_kernel, **changes)
+
+    def run(self, row: np.ndarray, layout: Layout, options: Options) -> Result:
+        """Integrate from a row of another layout; the result has that layout too."""
+        own = self.work.assembly.layout
+        result = execute(self.work, self.method, self.formulation, translate(row[None], layout, own)[0], options)
+        return replace(
+            result,
+            rows=translate(result.rows, own, layout),
+            event_rows=translate(result.event_rows, own, layout),
+            own_rows=result.rows,
+        )
+
+    def sample(self, result: Result, times: np.ndarray, layout: Layout) -> np.ndarray:
+        """Rows (in the other layout) at times covered by a result that stored its steps."""
+        own = self.work.assembly.layout
+        out = np.empty((times.size, own.n))
+        evaluate()(
+            result.state, self.work.stages, self.work.multipliers, result.t, result.own_rows, result.orders, times, out
+        )
+        return translate(out, own, layout)
+
+
+def translate(rows: np.ndarray, source: Layout, target: Layout) -> np.ndarray:
+    """Rows of one layout in another; blocks that the source does not have are zero."""
+    out = np.zeros((len(rows), target.n))
+    for name, _ in target.blocks:
+        if source.has(name):
+            out[:, target.slice(name)] = rows[:, source.slice(name)]
+    return out
+
+
 def _seed(
-    work: Workspace,
-    method: Integrator,
-    formulation: Formulation,
-    row: np.ndarray,
-    options: Options,
-    run: runstate.Run,
-    output: runstate.Output,
+    work: Workspace, starter: Starter, row: np.ndarray, options: Options, run: runstate.Run, output: runstate.Output
 ) -> tuple[Status, runstate.Output]:
-    """Starting values of a fixed-step multistep run of order k: k-1 grid points by a run at a tight tolerance."""
+    """Starting values of a fixed-step multistep run: grid points by a variable-step run at a tight tolerance."""
     assert options.steps is not None
-    k = min(int(run.whole[runstate.ORDER]), len(options.steps))
+    layout = work.assembly.layout
+    order = min(int(run.whole[runstate.ORDER]), len(options.steps))
+    k = min(order + int(run.whole[runstate.RESERVE]), len(options.steps))
     if k < 2:
         return Status.RUNNING, output
     grid = options.t0 + np.cumsum(options.steps[: k - 1])
@@ -317,7 +349,7 @@ def _seed(
         first_step=direction * min(1e-7 * abs(options.t1 - options.t0), 1e-3 * abs(float(options.steps[0]))),
         t_eval=times,
     )  # fmt: skip
-    start = execute(work, method, formulation, row, tight)
+    start = starter.run(row, layout, tight)
     if not start.status.ok:
         return start.status, output
     rows = start.rows[np.isin(times, grid)]
@@ -325,14 +357,68 @@ def _seed(
     run.rows[k], run.nodes[k] = row, options.t0
     run.whole[runstate.NODES], run.whole[runstate.STEPS] = k, k - 1
     run.real[runstate.T] = grid[-1]
-    stored = int(run.whole[runstate.STORED])
     if options.t_eval is not None:
         grid, rows = wanted, start.rows[np.isin(times, wanted)]
         run.whole[runstate.NEXT_EVAL] += wanted.size
-    new = slice(stored, stored + grid.size)
-    output.t[new], output.rows[new], output.order[new] = grid, rows, k
-    run.whole[runstate.STORED] += grid.size
+    _store_many(run, output, grid, rows, np.full(grid.size, order))
     return Status.RUNNING, output
+
+
+def _warm_up(
+    work: Workspace, starter: Starter, row: np.ndarray, options: Options, run: runstate.Run
+) -> tuple[Status, runstate.Output]:
+    """First part of a variable-step run by the starter; leaves equidistant rows for the method to go on from."""
+    layout, direction = work.assembly.layout, float(np.sign(options.t1 - options.t0))
+    careful = starter.options(
+        options, rtol=0.1 * options.rtol, atol=0.1 * options.atol, t_eval=None,
+        max_steps=min(WARM_UP, options.max_steps if options.max_steps is not None else WARM_UP),
+    )  # fmt: skip
+    begun = starter.run(row, layout, careful)
+    more = 1024 + begun.t.size + (0 if options.t_eval is None else options.t_eval.size)
+    output = runstate.Output(
+        np.zeros(more), np.zeros((more, layout.n)), np.zeros(more, dtype=np.int64),
+        np.zeros(64 + 2 * begun.event_t.size), np.zeros(64 + 2 * begun.event_t.size, dtype=np.int64),
+        np.zeros((64 + 2 * begun.event_t.size, layout.n)),
+    )  # fmt: skip
+    run.whole[runstate.STORED] = run.whole[runstate.NEXT_EVAL] = 0
+    if options.t_eval is None:
+        _store_many(run, output, begun.t, begun.rows, begun.orders)
+    else:
+        times = options.t_eval[direction * options.t_eval <= direction * begun.t[-1]]
+        _store_many(run, output, times, starter.sample(begun, times, layout), np.full(times.size, 1))
+        run.whole[runstate.NEXT_EVAL] = times.size
+    m = begun.event_t.size
+    output.event_t[:m], output.event_index[:m], output.event_rows[:m] = (
+        begun.event_t,
+        begun.event_index,
+        begun.event_rows,
+    )
+    run.whole[runstate.EVENTS_STORED] = m
+    run.event_rules[:] = begun.state.event_rules
+    for position in (runstate.STEPS, runstate.REJECTED, runstate.FAILURES, runstate.PROJECTIONS):
+        run.whole[position] = begun.state.whole[position]
+    run.counters[:] = begun.state.counters
+    run.peak[:] = np.maximum(run.peak, np.abs(begun.rows).max(axis=0))
+    end = float(begun.t[-1])
+    run.real[runstate.T] = run.nodes[1] = end
+    run.rows[1] = begun.rows[-1]
+    limited = options.max_steps is not None and begun.state.whole[runstate.STEPS] >= options.max_steps
+    if begun.status != Status.MAX_STEPS or limited:
+        return begun.status, output
+    h = direction * min(abs(float(begun.state.real[runstate.H])), abs(end - options.t0) / (SEEDS - 1))
+    run.nodes[1 : SEEDS + 1] = end - h * np.arange(SEEDS)
+    run.rows[1 : SEEDS + 1] = starter.sample(begun, run.nodes[1 : SEEDS + 1].copy(), layout)
+    run.whole[runstate.NODES], run.whole[runstate.ORDER] = SEEDS, run.whole[runstate.MAX_ORDER]
+    run.real[runstate.H] = h
+    return Status.RUNNING, output
+
+
+def _store_many(
+    run: runstate.Run, output: runstate.Output, t: np.ndarray, rows: np.ndarray, orders: np.ndarray
+) -> None:
+    new = slice(int(run.whole[runstate.STORED]), int(run.whole[runstate.STORED]) + t.size)
+    output.t[new], output.rows[new], output.order[new] = t, rows, orders
+    run.whole[runstate.STORED] += t.size
 
 
 def _evaluate_events(run: runstate.Run, options: Options, row: np.ndarray, parameters: np.ndarray) -> None:
