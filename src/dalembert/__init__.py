@@ -16,7 +16,7 @@ from dalembert.formulations import (
     UnderlyingODE,
     formulations,
 )
-from dalembert.integrators import BDF, BackwardEuler, ModifiedBDF, methods
+from dalembert.integrators import BDF, BackwardEuler, ModifiedBDF, Radau, methods
 from dalembert.model import Hessenberg, Lagrangian, System, black_box
 from dalembert.numerics.projection import Projection
 from dalembert.problems import problems

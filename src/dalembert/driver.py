@@ -223,7 +223,7 @@ def _assembly(
 ) -> Assembly:
     """Compiled once per combination and kept with the system."""
     cache: dict[Any, Assembly] = system.__dict__.setdefault("_assemblies", {})
-    key = (type(method), formulation, projection)
+    key = (method.equations_key, formulation, projection)
     if key not in cache:
         start = {"t": t0, "row": row, "h": 1e-3 * (t1 - t0), "p": p}
         cache[key] = assemble(system, method, formulation, projection, start)

@@ -4,5 +4,6 @@ from dalembert.integrators.backward_euler import BackwardEuler
 from dalembert.integrators.base import Integrator, methods
 from dalembert.integrators.bdf import BDF
 from dalembert.integrators.modified_bdf import ModifiedBDF
+from dalembert.integrators.radau import Radau
 
-__all__ = ["BDF", "BackwardEuler", "Integrator", "ModifiedBDF", "methods"]
+__all__ = ["BDF", "BackwardEuler", "Integrator", "ModifiedBDF", "Radau", "methods"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import casadi as ca
+import numpy as np
 
 from dalembert.formulations.base import Formulation, Unknown, formulations
 from dalembert.model.point import Environment
@@ -73,15 +74,36 @@ class Integrator(ABC):
 
     # rows kept back from the order: a method of order k on k + reserve past rows
     reserve: ClassVar[int] = 0
+    # the unknowns are the first entries of the row
+    in_row: ClassVar[bool] = True
+    # the order does not depend on past rows
+    one_step: ClassVar[bool] = False
     # begins with points made by another method
     needs_starter: ClassVar[bool] = False
     # let a step size stand for k+1 steps before it grows again
     hold: ClassVar[bool] = False
 
     @property
+    def equations_key(self) -> tuple[Any, ...]:
+        """What the step equations depend on; options that only steer the run do not count."""
+        return (type(self),)
+
+    @property
     def ramps(self) -> bool:
         """With a fixed step: begin with orders 1, 2, ... instead of accurate starting values."""
-        return getattr(self, "start", "accurate") == "ramp"
+        return self.one_step or getattr(self, "start", "accurate") == "ramp"
+
+    def row_blocks(self, system: System, formulation: Formulation) -> list[Unknown]:
+        """Blocks of the row that a step makes."""
+        unknowns = self.unknowns(system, formulation) if self.in_row else []
+        return [*unknowns, *self.carried(system, formulation)]
+
+    def weight_map(self, system: System, layout: Layout) -> np.ndarray | None:
+        """(2, n): row entry in whose units each unknown is measured, and the power of h to multiply with.
+
+        None: the unknowns are the first entries of the row.
+        """
+        return None
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
         """Blocks of unknowns of a step."""

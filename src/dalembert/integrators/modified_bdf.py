@@ -68,6 +68,10 @@ class ModifiedBDF(Integrator):
                 raise OptionError(f"ModifiedBDF({option}={getattr(self, option)!r}): choose {' or '.join(allowed)}.")
 
     @property
+    def equations_key(self) -> tuple[Any, ...]:
+        return (type(self), self.variant)
+
+    @property
     def reserve(self) -> int:  # type: ignore[override]
         return 1 if self.variant == "interpolant" else 0
 

@@ -145,8 +145,7 @@ class Workspace:
 
 def make_layout(system: System, method: Integrator, formulation: Formulation) -> Layout:
     """The row of a formulation: its unknowns, then what is solved for afterwards, accelerations last."""
-    kept = [*method.unknowns(system, formulation), *method.carried(system, formulation)]
-    blocks = [(u.name, u.size) for u in kept]
+    blocks = [(u.name, u.size) for u in method.row_blocks(system, formulation)]
     present = {name for name, _ in blocks}
     blocks += [(name, system.sizes[name]) for name in ("q", "v", "w", "s", "lam", "mu", "a") if name not in present]
     return Layout(tuple(blocks))
@@ -203,7 +202,7 @@ def _step(
 ) -> tuple[Nonlinear, StepEquations, int]:
     sym = ca.SX.sym
     n = sum(u.size for u in method.unknowns(system, formulation))
-    n_past = sum(u.size for u in [*method.unknowns(system, formulation), *method.carried(system, formulation)])
+    n_past = sum(u.size for u in method.row_blocks(system, formulation))
     data = StepData(
         sym("t"), sym("h"), sym("c", N_NUMBERS), sym("first", n_past), sym("second", n_past),
         sym("p", system.parameters.size), sym("data", formulation.data_size(system)),

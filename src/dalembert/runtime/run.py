@@ -154,18 +154,22 @@ def _prepare(
     whole[runstate.NODES] = count
 
     whole[runstate.N_PAST] = assembly.n_past
-    whole[runstate.RESERVE], whole[runstate.HOLD] = method.reserve, int(method.hold)
+    whole[runstate.RESERVE] = -max_order if method.one_step else method.reserve
+    whole[runstate.HOLD] = int(method.hold)
     for position, name in ((runstate.START, "start"), (runstate.UPDATE, "update"), (runstate.ERROR, "error")):
         whole[position] = assembly.kernels[name].address if name in assembly.kernels else 0
     power, controlled = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     source = np.array([np.arange(n), np.zeros(n)], dtype=np.int64)
-    if method.carried(system, formulation):  # velocities follow from positions, and so do their errors
+    if method.reserve:  # velocities follow from positions, and so do their errors
         source[0, layout.slice("v")] = layout.indices(("q",))
         source[1, layout.slice("v")] = 1
-    for unknown in [*method.unknowns(system, formulation), *method.carried(system, formulation)]:
+    for unknown in method.row_blocks(system, formulation):
         part = layout.slice(unknown.name)
         power[part] = unknown.index - 1
         controlled[part] = int(unknown.controlled)
+    weight_of = method.weight_map(system, layout)
+    if weight_of is None:
+        weight_of = np.array([np.arange(assembly.n_step), np.zeros(assembly.n_step)], dtype=np.int64)
     rtol, atol = spread(options, layout)
     if fixed:  # nothing to control: Newton is to solve to rounding level
         rtol, atol = np.minimum(rtol, FIXED_RTOL), np.minimum(atol, FIXED_ATOL)
@@ -174,7 +178,7 @@ def _prepare(
         coefficients=np.zeros(runstate.N_COEFFICIENTS), estimate=np.zeros(n),
         scratch=np.zeros((3, max(n, _most(work)))),
         rtol=rtol, atol=atol, power=power, controlled=controlled, peak=np.abs(row), weights=np.zeros((2, max(n, assembly.n_step))),
-        weight_of=np.array([np.arange(assembly.n_step), np.zeros(assembly.n_step)], dtype=np.int64), source=source,
+        weight_of=weight_of, source=source,
         orders=np.full(runstate.HISTORY + 1, EXACT, dtype=np.int64),
         steps=options.steps if options.steps is not None else np.zeros(0), t_eval=t_eval,
         counters=np.zeros(N_COUNTERS, dtype=np.int64), event_values=np.zeros((3, options.event_rules.shape[1])),
@@ -189,7 +193,7 @@ def _past(
     """The start, and before it a point on a line that gives the first predictor its slope: times, rows, how many."""
     nodes = t0 - h * (np.arange(runstate.HISTORY + 1) - 1.0)
     rows = np.tile(row, (runstate.HISTORY + 1, 1))
-    if fixed and method.ramps:
+    if fixed and method.ramps and not method.one_step:
         return nodes, rows, 1
     rows[2] -= h * slope(work, row)
     return nodes, rows, 2
