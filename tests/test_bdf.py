@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 import dalembert as da
 from dalembert.integrators import Integrator
-from dalembert.numerics.runstate import HISTORY, N_COEFFICIENTS
+from dalembert.integrators.multistep import BackwardDifferences
+from dalembert.numerics.runstate import ESTIMATE, FIRST, HISTORY, N_COEFFICIENTS, PREDICTOR
 from dalembert.status import OptionError
 
 END = 2.2  # a little more than a period
@@ -48,6 +49,8 @@ def order_of(method: Integrator) -> int:
 def cases() -> Iterator[Any]:
     """Methods x orders x formulations x projections."""
     for name, cls in da.methods().items():
+        if not issubclass(cls, BackwardDifferences):
+            continue
         for method in instances(cls):
             for formulation in sorted(n for n in cls.takes if da.formulations()[n].self_contained):
                 projections: dict[str, Any] = {"none": None}
@@ -116,18 +119,16 @@ def test_every_method_has_an_order_and_a_formulation() -> None:
 # ---------------------------------------------------------------------- coefficients
 def coefficients(k: int, nodes: np.ndarray) -> dict[str, Any]:
     """What the loop gets for order k on nodes[0] (new), nodes[1], ..."""
-    double = ctypes.POINTER(ctypes.c_double)
-    native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, double, double)
-    grid, out = np.zeros(HISTORY + 1), np.zeros(N_COEFFICIENTS)
+    native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 3)
+    grid, orders, out = np.zeros(HISTORY + 1), np.zeros(HISTORY + 1, dtype=np.int64), np.zeros(N_COEFFICIENTS)
     grid[: nodes.size] = nodes
     function = native(da.BDF().coefficient_function())
-    assert function(k, nodes.size - 1, grid.ctypes.data_as(double), out.ctypes.data_as(double)) == 0
-    start = 1 + 2 * HISTORY
+    assert function(k, nodes.size - 1, grid.ctypes.data, orders.ctypes.data, out.ctypes.data) == 0
     return {
         "c0": out[0],
-        "predictor": out[1 : 1 + HISTORY],
-        "past": out[1 + HISTORY : start],
-        "estimates": out[start:].reshape(3, HISTORY + 1),
+        "predictor": out[PREDICTOR : PREDICTOR + HISTORY],
+        "past": out[FIRST : FIRST + HISTORY],
+        "estimates": out[ESTIMATE : ESTIMATE + 3 * (HISTORY + 1)].reshape(3, HISTORY + 1),
     }
 
 

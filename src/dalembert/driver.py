@@ -246,7 +246,7 @@ def _starter(
     begin = translate(row[None], layout, own)[0]
     work = _assembly(system, first, form, Projection(), t0, t1, begin, p).workspace(p)
     work.set_invariants(work.levels(t0, begin)["phi"])
-    return Starter(work, first, form, compile_events(events, system, own).address)
+    return Starter(work, first, form, compile_events(events, system, own))
 
 
 def prepare_start(work: Workspace, t: float, row: np.ndarray, initial: Initial, tolerance: float) -> None:

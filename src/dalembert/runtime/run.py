@@ -16,6 +16,7 @@ from dalembert.numerics.compiled import evaluate, integrate
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import N_COUNTERS, N
 from dalembert.runtime.assembly import Workspace
+from dalembert.runtime.events import EventSet
 from dalembert.status import Status
 
 SLICE = 0.05  # seconds between looks at Ctrl-C and the progress bar
@@ -296,11 +297,11 @@ class Starter:
     work: Workspace
     method: Integrator
     formulation: Formulation
-    event_kernel: int = 0
+    events: EventSet | None = None  # compiled for the rows of this method; held here as long as it may be called
 
     def options(self, options: Options, **changes: Any) -> Options:
         """The options of the run, changed, with this starter's own event functions."""
-        return replace(options, event_kernel=self.event_kernel, **changes)
+        return replace(options, event_kernel=self.events.address if self.events else 0, **changes)
 
     def run(self, row: np.ndarray, layout: Layout, options: Options) -> Result:
         """Integrate from a row of another layout; the result has that layout too."""
