@@ -12,10 +12,12 @@ from dalembert.problems import massless as massless
 from dalembert.problems import maxwell as maxwell
 from dalembert.problems import moving_pivot as moving_pivot
 from dalembert.problems import nonholonomic as nonholonomic
+from dalembert.problems import paraboloid as paraboloid
 from dalembert.problems import particle as particle
 from dalembert.problems import pendulum as pendulum
 from dalembert.problems import series_springs as series_springs
 from dalembert.problems import slider_crank as slider_crank
+from dalembert.problems import truck as truck
 from dalembert.problems.base import Problem, problems
 
 __all__ = ["Problem", "problems"]
