@@ -2,6 +2,7 @@
 
 __version__ = "0.1.0"
 
+from dalembert.analysis import Diagnosis, diagnose
 from dalembert.driver import Consistent, consistent, solve
 from dalembert.formulations import (
     Baumgarte,
@@ -28,6 +29,7 @@ __all__ = [
     "BackwardEuler",
     "Baumgarte",
     "Consistent",
+    "Diagnosis",
     "EssentialODE",
     "Hessenberg",
     "Index1",
@@ -44,6 +46,7 @@ __all__ = [
     "UnderlyingODE",
     "black_box",
     "consistent",
+    "diagnose",
     "formulations",
     "load",
     "methods",

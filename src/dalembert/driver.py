@@ -22,7 +22,16 @@ from dalembert.runtime.assembly import Assembly, Workspace, assemble, make_layou
 from dalembert.runtime.events import EventSet, compile_events
 from dalembert.runtime.progress import progress_bar
 from dalembert.runtime.run import Options, Result, execute, slope, spread
-from dalembert.runtime.start import check_model, initial_row, nearest, not_finite, solve_contact, violations
+from dalembert.runtime.start import (
+    check_model,
+    evaluate,
+    initial_row,
+    nearest,
+    not_finite,
+    point_values,
+    solve_contact,
+    violations,
+)
 from dalembert.solution import PARTS, Drift, Solution, State
 from dalembert.status import InconsistentError, ModelError, OptionError, Stats, Status
 
@@ -127,6 +136,7 @@ def solve(
     assembly = _assembly(system, the_method, the_formulation, the_projection, t0, t1, row, p)
     work = assembly.workspace(p)
     prepare_start(work, t0, row, initial, float(options.atol.max()))
+    _start_formulation(work, the_formulation, t0, row)
     event_set = compile_events(events, system, layout)
     if event_set.kernel is not None:
         event_set.kernel(row, np.concatenate([[t0], p]))  # a function that fails does so here
@@ -251,6 +261,18 @@ def prepare_start(work: Workspace, t: float, row: np.ndarray, initial: Initial, 
         reason = where or f"the equations for accelerations and multipliers have no unique solution at t = {t:g}"
         raise ModelError(f"{reason}, the initial values; check them and the model.")
     work.set_invariants(work.levels(t, row)["phi"])
+
+
+def _start_formulation(work: Workspace, formulation: Formulation, t: float, row: np.ndarray) -> None:
+    """Initial values of the unknowns that a formulation adds, in place; refuses what cannot work at the start."""
+    system, layout = work.assembly.system, work.assembly.layout
+    values = point_values(system, layout, t, row, work.p)
+
+    def at(name: str) -> np.ndarray:
+        return np.asarray(values[name] if name in values else evaluate(system, name, values))
+
+    for name, x in formulation.start(system, at).items():
+        row[layout.slice(name)] = x
 
 
 # ---------------------------------------------------------------------- arguments

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import casadi as ca
+import numpy as np
 
-from dalembert.formulations.base import Equation, Formulation, Unknown, mechanical_unknowns, register
-from dalembert.formulations.directions import check_direction, direction
+from dalembert.formulations.base import At, Equation, Formulation, Unknown, mechanical_unknowns, register
+from dalembert.formulations.directions import check_direction, check_regular, direction
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
 from dalembert.status import OptionError
@@ -57,7 +58,11 @@ class ProjectedInvariants(Formulation):
             )
         if self.balanced and self.levels != 2:
             raise OptionError("ProjectedInvariants(balanced=True) needs levels=2: it couples the two levels.")
-        pair = isinstance(self.D, (tuple, list)) and len(self.D) == 2 and any(isinstance(d, str) for d in self.D)
+        pair = (
+            isinstance(self.D, (tuple, list))
+            and len(self.D) == 2
+            and (any(isinstance(d, str) for d in self.D) or all(np.ndim(d) == 2 for d in self.D))
+        )
         given = tuple(self.D) if pair else (self.D, self.D)
         object.__setattr__(self, "D", tuple(check_direction("ProjectedInvariants", d) for d in given))
 
@@ -87,6 +92,13 @@ class ProjectedInvariants(Formulation):
             Unknown("tau", n_tau, False, column=1, index=2, controlled=False),
         ]
 
+    def start(self, system: System, at: At) -> dict[str, np.ndarray]:
+        for D in dict.fromkeys(self.D[: self.levels] if system.nlam else ()):
+            check_regular("ProjectedInvariants", D, system, at, "lam")
+        if system.nmu:
+            check_regular("ProjectedInvariants", self.D[0], system, at, "mu")
+        return {"acc": at("a")}
+
     def constraint_equations(self, point: Point) -> list[Equation]:
         velocities = [Equation("constraints'", point.g_dot)] if self.levels == 2 else []
         return [
@@ -105,7 +117,7 @@ class ProjectedInvariants(Formulation):
         out = x["v"]
         if system.nlam:
             out = out + direction("ProjectedInvariants", self.D[0], point, "lam") @ x["eta"]
-        if self.balanced:
+        if self.balanced and system.nlam:
             out = out + point.g_dot_q.T @ x["tau"][: system.nlam]
         return out
 

@@ -1,0 +1,142 @@
+"""The scaled iteration matrix of every formulation stays well conditioned as the step goes to zero.
+
+Without scaling the condition number of the index-3 form grows as h^-4; the powers of c0 = O(1/h) that unknowns and
+equations carry take that away.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import casadi as ca
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert.formulations import Formulation
+from dalembert.runtime.assembly import assemble, make_layout
+from dalembert.runtime.start import initial_row
+
+FORMULATIONS: dict[str, Formulation] = {
+    "baumgarte-1": da.Baumgarte(1.0),
+    "baumgarte-10": da.Baumgarte(10.0),
+    "index-1": da.Index1(),
+    "index-2": da.Index2(),
+    "index-2-5": da.Index2(gamma=5.0),
+    "index-3": da.Index3(),
+    "stabilized-G": da.StabilizedIndex2(),
+    "stabilized-M": da.StabilizedIndex2(D="M^-1 G^T"),
+    "Pa-G": da.ProjectedInvariants(levels=1),
+    "Pa-M": da.ProjectedInvariants(levels=1, D="M^-1 G^T"),
+    "Pb-G": da.ProjectedInvariants(levels=2),
+    "Pb-M": da.ProjectedInvariants(levels=2, D="M^-1 G^T"),
+    "Pc-G": da.ProjectedInvariants(levels=2, balanced=True),
+    "Pc-M": da.ProjectedInvariants(levels=2, balanced=True, D="M^-1 G^T"),
+    "state-space": da.StateSpace(),
+    "underlying-ode": da.UnderlyingODE(),
+    "overdetermined": da.Overdetermined(),
+    "essential-ode": da.EssentialODE(R=lambda t, p: [[(1 - p.nu) / p.nu, 2 - t]]),
+}
+SIZES = 10.0 ** -np.arange(1, 9)
+
+
+def matrix(
+    system: da.System, formulation: Formulation, h: float, q0: Any, v0: Any, values: dict[str, Any] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The iteration matrix of backward Euler at a consistent state, with and without scaling."""
+    p = system.parameters.vector(values)
+    state = da.consistent(system, q0, v0, parameters=values, initial="check")
+    layout = make_layout(system, formulation)
+    row = initial_row(system, layout, q=state.q, v=state.v, lam=state.lam, mu=state.mu, a=state.a)
+    start = {"t": 0.0, "row": row, "h": h, "p": p}
+    assembly = assemble(system, da.BackwardEuler(), formulation, None, start)
+    rate = np.zeros(layout.n)
+    rate[layout.slice("q")], rate[layout.slice("v")] = state.v, state.a
+    _, C = assembly.workspace(p).matrices(0.0, row)
+    if "acc" in dict(layout.blocks):
+        row[layout.slice("acc")] = state.a
+    n, c0 = assembly.n_step, 1 / h
+    data = formulation.choose_data(system, C)
+    d = np.concatenate([[0.0, h, c0], rate[:n] - c0 * row[:n], p, data])
+    step = assembly.step
+    scaled = ca.Function("matrix", [step.x, step.d], [step.jacobian, step.columns])
+    J, columns = (np.asarray(x.full()) for x in scaled(row[:n], d))
+    powers = np.array([u.column for u in formulation.unknowns(system) for _ in range(u.size)])
+    np.testing.assert_allclose(columns.ravel(), c0**powers)
+    return J, J / columns.T
+
+
+def conditions(*given: Any, **values: Any) -> np.ndarray:
+    return np.array([np.linalg.cond(matrix(given[0], given[1], h, *given[2:], **values)[0]) for h in SIZES])
+
+
+def check(label: str, found: np.ndarray, bound: float) -> None:
+    print(label, " ".join(f"{x:.3g}" for x in found), f"worst {found.max():.3g}")
+    assert found.max() < bound
+    # bounded: what happens below h = 1e-3 is the limit, not growth
+    assert found[3:].max() < 1.05 * found[3:].min()
+
+
+MECHANICAL = [name for name in FORMULATIONS if name != "essential-ode"]
+
+
+@pytest.mark.parametrize("name", MECHANICAL)
+def test_pendulum(pendulum: Any, name: str) -> None:
+    q0, v0 = [0.6, -0.8], [0.8, 0.6]
+    check(name, conditions(pendulum.system, FORMULATIONS[name], q0, v0), 100.0)
+
+
+@pytest.mark.parametrize("name", MECHANICAL)
+@pytest.mark.parametrize("masses", [[1.0, 100.0], [100.0, 1.0]], ids=["heavy-below", "heavy-above"])
+def test_double_pendulum_with_a_mass_ratio_of_100(
+    double_pendulum: da.System, double_start: Any, name: str, masses: list[float]
+) -> None:
+    check(name, conditions(double_pendulum, FORMULATIONS[name], *double_start, values={"m": masses}), 1e5)
+
+
+@pytest.mark.parametrize("example", [2, 3])
+def test_essential_ode(example: int) -> None:
+    problem = da.problems()[f"ascher-petzold-{example}"]
+    v0 = None if example == 2 else problem.v0
+    form = FORMULATIONS["essential-ode"]
+    check(f"example {example}", conditions(problem.system, form, problem.q0, v0, values={"nu": 2.0}), 1e3)
+
+
+def test_scaling_is_what_does_it(pendulum: Any) -> None:
+    """Unscaled, the matrix of the index-3 form is hopeless."""
+    found = [np.linalg.cond(matrix(pendulum.system, da.Index3(), h, [0.6, -0.8], [0.8, 0.6])[1]) for h in (1e-2, 1e-4)]
+    assert found[1] > 1e3 * found[0]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("name", MECHANICAL)
+def test_newton_converges_with_tiny_steps(pendulum: Any, name: str, k: int) -> None:
+    """Steps of 1e-8: at most three iterations each, and an answer exact to rounding.
+
+    The multipliers of the index-2 and index-3 forms carry the rounding of v over h and of q over h^2.
+    """
+    h, n = 1e-8, 40
+    formulation = FORMULATIONS[name]
+    q0, v0 = np.array([0.6, -0.8]), np.array([0.8, 0.6])
+    sol = da.solve(pendulum.system, (0, n * h), q0=q0, v0=v0, method=da.BDF(k), formulation=formulation, h=h)
+    assert sol.success, sol.message
+    assert sol.stats.steps == n
+    assert sol.stats.newton_iterations <= 3 * n
+    t = sol.t[-1]
+    noise = 1e-15 / h if formulation.name == "index-3" else 1e-14
+    assert sol.q[-1] == pytest.approx(q0 + t * v0 + t**2 / 2 * sol.a[0], abs=1e-14)
+    assert sol.v[-1] == pytest.approx(v0 + t * sol.a[0], abs=3 * noise)
+    assert np.abs(sol.a - sol.a[0]).max() < 1e-4
+
+
+@pytest.mark.parametrize("name", MECHANICAL)
+def test_newton_converges_with_tiny_steps_and_unequal_masses(
+    double_pendulum: da.System, double_start: Any, name: str
+) -> None:
+    q0, v0 = double_start
+    sol = da.solve(
+        double_pendulum, (0, 4e-7), q0=q0, v0=v0, method=da.BDF(2), formulation=FORMULATIONS[name], h=1e-8,
+        parameters={"m": [1.0, 100.0]},
+    )  # fmt: skip
+    assert sol.success, sol.message
+    assert sol.q[-1] == pytest.approx(q0 + sol.t[-1] * v0 + sol.t[-1] ** 2 / 2 * sol.a[0], abs=1e-13)
