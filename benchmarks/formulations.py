@@ -2,9 +2,9 @@
 
     python benchmarks/formulations.py [--problems NAME ...] [--rounds N] [--out DIRECTORY]
 
-Writes formulations.md, formulations.json and formulations.png. Time is wall time for an error of 1e-5: the largest error
-of positions and velocities at eight checkpoints, relative to the largest position and velocity, interpolated on each
-form's work-precision curve. The reference comes from two different formulations at a tight tolerance.
+Writes formulations.md, formulations.json and formulations.png. Time is wall time for an error of 1e-5: the largest
+error of positions and velocities at eight checkpoints, relative to the largest position and velocity, interpolated on
+each form's work-precision curve. The reference comes from two different formulations at a tight tolerance.
 """
 
 # ruff: noqa: E402  (thread counts have to be set before NumPy is imported)
@@ -190,9 +190,7 @@ def candidates(system: da.System) -> dict[str, Formulation]:
         *[da.ProjectedInvariants(levels=1, D=D) for D in ("G^T", INERTIAL)],
     ]  # fmt: skip
     if system.nq:
-        forms += [
-            da.ProjectedInvariants(levels=2, D=D, balanced=b) for D in ("G^T", INERTIAL) for b in (False, True)
-        ]
+        forms += [da.ProjectedInvariants(levels=2, D=D, balanced=b) for D in ("G^T", INERTIAL) for b in (False, True)]
     return {form.describe(): form for form in forms}
 
 
@@ -224,7 +222,6 @@ class Curve:
             return front[0][1]
         x, y = (np.log([p[i] for p in front]) for i in (0, 1))
         return float(np.exp(np.interp(math.log(target), x[::-1], y[::-1])))
-
 
 
 @dataclass
@@ -367,8 +364,8 @@ def report(results: Sequence[Result]) -> str:
             ),
             "",
             f"Largest ratio {max(advised):.2f}, geometric mean {math.exp(np.mean(np.log(advised))):.2f}. A run costs",
-            f"{1e3 * min(r.start for r in results):.2f} ms or more before its first step, in every form; without that: largest "
-            f"{max(alone):.2f}, mean {math.exp(np.mean(np.log(alone))):.2f}.",
+            f"{1e3 * min(r.start for r in results):.2f} ms or more before its steps, in every form; without that: "
+            f"largest {max(alone):.2f}, mean {math.exp(np.mean(np.log(alone))):.2f}.",
             "",
             "## All forms",
             "",

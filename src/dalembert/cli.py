@@ -382,7 +382,9 @@ def diagnose(
     set_: SetOption = None,
     q0: PositionsOption = None,
     v0: VelocitiesOption = None,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the findings as JSON.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the findings as JSON.")
+    ] = None,
 ) -> None:
     """Examine a problem along a trial run: rates, stiffness, redundant constraints, and what to integrate it with."""
     with _messages():

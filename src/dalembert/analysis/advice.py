@@ -88,7 +88,6 @@ def _formulation(case: int, turning: bool, system: System) -> tuple[Formulation,
         return Index2(), f"{why} ({PAPER}, case {case})"
     why = {
         1: "every form works; this one holds positions and velocities on the constraints without differentiating twice",
-        3: "the stiff part is reproduced by every discretisation, so the index-2 form without a further differentiation "
-        "is the simplest",
+        3: "the stiff part is reproduced by every discretisation, so the form with the fewest differentiations will do",
     }[case]
     return StabilizedIndex2(), f"{why} ({PAPER}, case {case}; Gear, Leimkuhler & Gupta 1985)"

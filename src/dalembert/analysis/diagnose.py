@@ -92,10 +92,10 @@ class Diagnosis:
         r = self.rates
 
         def relative(x: float) -> str:
-            return f"{format_number(x / r.motion, 3)} times as fast"
+            return f"{format_number(x / r.motion if x > 1e-9 * r.motion else 0.0, 3)} times as fast"
 
         out = [("degrees of freedom", str(self.degrees_of_freedom)), ("differentiation index", str(self.index))]
-        if self.case:
+        if self.case or self.redundant:
             out.append(("rank of the constraints", str(self.rank)))
             if self.redundant:
                 out.append(("redundant", f"{', '.join(map(repr, self.redundant))} depend on each other"))
@@ -163,14 +163,18 @@ def diagnose(
 
     labels = [*system.names["constraints"], *system.names["velocity_constraints"]]
     warnings = []
-    everywhere = True
+    remove: list[str] = []
     if surplus:
         full = [matrices(system, _padded(values, system, reduced)).C for values in _samples(trial, p)]
         everywhere = all(surplus_rows(x) for x in full)
-        warnings += _about_redundancy(labels, surplus, C, around, everywhere)
+        vanishing = [i for i in surplus if np.linalg.norm(C[i]) <= SINGULAR * np.linalg.norm(around[i])]
+        rest = [labels[i] for i in surplus if i not in vanishing]
+        remove = rest if everywhere else []
+        warnings += _about_redundancy([labels[i] for i in vanishing], rest, everywhere)
     if not moving and trial.success:
         warnings.append("the system is at rest: rates are compared with the length of the time span.")
-    return _judge(reduced, worst, samples, trial, labels, _dependent(C), surplus, warnings, everywhere)
+    dependent = [labels[i] for i in _dependent(C)]
+    return _judge(system, reduced, worst, samples, trial, dependent, remove, warnings)
 
 
 def _constraints_at_start(
@@ -228,8 +232,11 @@ def _rate_of_motion(trial: Solution) -> tuple[bool, float]:
     """
     span = abs(float(trial.t[-1] - trial.t[0]))
     if trial.t.size < 2 or span == 0.0:
-        return True, max(float(np.linalg.norm(trial.a[0]) / max(np.linalg.norm(trial.v[0]), 1e-300)), 1e-300)
-    v2, a2 = (np.trapezoid((x**2).sum(axis=1), np.abs(trial.t - trial.t[0])) / span for x in (trial.v, trial.a))
+        v, a = float(np.linalg.norm(trial.v[0])), float(np.linalg.norm(trial.a[0]))
+        return True, a / v if a > 0 and v > 0 else 1.0
+    steps = np.abs(np.diff(trial.t))
+    squares = [(x**2).sum(axis=1) for x in (trial.v, trial.a)]
+    v2, a2 = (float(steps @ (x[1:] + x[:-1])) / (2 * span) for x in squares)
     size = 1.0 + float(np.abs(trial.q).max(initial=0.0)) if trial.q.size else 0.0
     if math.sqrt(v2) * span <= 1e-9 * size or v2 == 0.0:
         return False, 1.0 / span
@@ -258,52 +265,48 @@ def _padded(values: dict[str, Any], system: System, reduced: System) -> dict[str
     return out
 
 
-def _about_redundancy(
-    labels: Sequence[str], surplus: Sequence[int], C: np.ndarray, around: np.ndarray, everywhere: bool
-) -> list[str]:
+def _about_redundancy(vanishing: Sequence[str], rest: Sequence[str], everywhere: bool) -> list[str]:
     """What to do about constraints that depend on others at the start."""
     out = []
-    vanishing = [i for i in surplus if np.linalg.norm(C[i]) <= SINGULAR * np.linalg.norm(around[i])]
     if vanishing:
-        names = ", ".join(repr(labels[i]) for i in vanishing)
         out.append(
-            f"the gradient of {names} vanishes at the initial values (a squared distance, or a singular position): "
-            f"rewrite it. The analysis leaves it out."
+            f"the gradient of {', '.join(map(repr, vanishing))} vanishes at the initial values (a squared distance, or "
+            f"a singular position): rewrite it. The analysis leaves it out."
         )
-    rest = [repr(labels[i]) for i in surplus if i not in vanishing]
+    names = ", ".join(map(repr, rest))
     if rest and everywhere:
         out.append(
-            f"redundant constraints: `solve` refuses them, since their multipliers are not determined. Remove "
-            f"{', '.join(rest)}; the motion stays the same. The analysis was made without."
+            f"redundant constraints: `solve` refuses them, since their multipliers are not determined. Remove {names}; "
+            f"the motion stays the same. The analysis was made without."
         )
     elif rest:
         out.append(
             f"the constraints lose rank at the initial values, but not along the motion: this is a singular position, "
-            f"not redundancy. Start beside it. The analysis was made without {', '.join(rest)}."
+            f"not redundancy. Start beside it. The analysis was made without {names}."
         )
     return out
 
 
 def _judge(
     system: System,
+    reduced: System,
     worst: Rates,
     samples: list[Matrices],
     trial: Solution,
-    labels: Sequence[str],
-    dependent: Sequence[int],
-    surplus: Sequence[int],
+    dependent: Sequence[str],
+    remove: Sequence[str],
     warnings: list[str],
-    everywhere: bool,
 ) -> Diagnosis:
-    advice = advise(system, worst)
-    condition = math.inf if surplus else max(_condition(m.gram) for m in samples)
-    rank = system.nlam + system.nmu
+    """Put it together: ``reduced`` is the system without its surplus constraints."""
+    advice = advise(reduced, worst)
+    condition = math.inf if reduced is not system else max(_condition(m.gram) for m in samples)
+    rank = reduced.nlam + reduced.nmu
     if advice.oscillates:
         warnings.append(
             "fast oscillations that are hardly damped: steps must follow them, or suppress them, for which BDF of "
             "orders above 2 is not stable; at loose tolerances try BDF(max_order=2)."
         )
-    if not surplus and condition > ILL_CONDITIONED:
+    if reduced is system and condition > ILL_CONDITIONED:
         warnings.append(
             f"the constraints are nearly dependent (condition {condition:.1g}): reactions lose digits there, and the "
             f"step size shrinks."
@@ -318,8 +321,8 @@ def _judge(
         degrees_of_freedom=system.nv - rank,
         index=3 if system.nlam else 2 if system.nmu else 1 if system.nw + system.ns else 0,
         rank=rank,
-        redundant=tuple(labels[i] for i in dependent),
-        remove=tuple(labels[i] for i in surplus) if everywhere else (),
+        redundant=tuple(dependent),
+        remove=tuple(remove),
         condition=condition,
         mass_spread=max(_spread(m.M) for m in samples),
         rates=worst,

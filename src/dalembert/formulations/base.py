@@ -82,7 +82,7 @@ class Formulation(ABC):
             *self.kinematics(env, point, x, x_dot),
             Equation("balance", point.balance, row=-1),
             Equation("dynamics", x_dot["r"] - point.dynamics, row=-1),
-            Equation("auxiliary", point.auxiliary),
+            Equation("auxiliary", point.auxiliary, row=-1),
             Equation("contact", point.h),
             *self.constraint_equations(point),
             *self.additional_equations(env, point, x, x_dot),

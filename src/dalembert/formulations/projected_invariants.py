@@ -16,7 +16,7 @@ is large or turns fast, which is what this form is for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import casadi as ca
@@ -85,12 +85,24 @@ class ProjectedInvariants(Formulation):
 
     def unknowns(self, system: System) -> list[Unknown]:
         n_eta, n_tau = self._sizes(system)
-        return [
+        out = [
             *mechanical_unknowns(system, velocity_index=1, multiplier_index=1),
             Unknown("acc", system.nv, False, column=1, controlled=False),
             Unknown("eta", n_eta, False, index=2, controlled=False),
             Unknown("tau", n_tau, False, column=1, index=2, controlled=False),
         ]
+        # Pc: tau moves positions and velocities alike, so that both are scaled like positions
+        lower = ("v", "w", "lam", "mu", "acc", "tau") if self.balanced and n_eta else ()
+        return [replace(u, column=u.column - 1) if u.name in lower else u for u in out]
+
+    def equations(
+        self, env: Environment, t: ca.SX, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]
+    ) -> list[Equation]:
+        rows = super().equations(env, t, x, x_dot)
+        if not (self.balanced and env.system.nlam):
+            return rows
+        same = ("kinematics", "constraints", "contact", "dynamics")
+        return [row if row.label in same else replace(row, row=row.row + 1) for row in rows]
 
     def start(self, system: System, at: At) -> dict[str, np.ndarray]:
         for D in dict.fromkeys(self.D[: self.levels] if system.nlam else ()):

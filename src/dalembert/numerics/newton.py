@@ -154,6 +154,7 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
     every = nw.whole[EVERY] == 1
     renew = False
     previous = 0.0
+    grown = 1.0  # how much larger than at the start the unknowns have become: rounding grows with them
     for iteration in range(max_iterations):
         if (every and iteration > 0) or renew:  # full Newton or Gauss-Newton; or the matrix is too old
             code = factorize(nw, counters)
@@ -168,7 +169,7 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
             satisfied = True
             for i in range(n):
                 bound = nw.real[start + i]
-                if bound >= 0.0 and not abs(F[i]) <= bound:
+                if bound >= 0.0 and not abs(F[i]) <= bound * grown:
                     satisfied = False
             if satisfied:
                 return CONVERGED
@@ -180,12 +181,13 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
             x[i] += dx[i]
             total += dx[i]
             size = max(size, abs(dx[i]) * weights[i])
+            grown = max(grown, abs(x[i]) * weights[i])
         if not np.isfinite(total):
             nw.real[FACTORIZED] = 0.0
             return NOT_FINITE
         if by_rows:
             # at the rounding level the updates stop shrinking: nothing more to gain
-            if iteration >= 2 and size >= 0.5 * previous and size <= 1e-10:
+            if iteration >= 2 and size >= 0.5 * previous and size <= 1e-10 * grown:
                 return CONVERGED
         elif linear and fresh:
             if iteration > 0 or nw.real[BY_LAPACK] == 1.0 or nw.real[growth] < REFINE_LIMIT:
