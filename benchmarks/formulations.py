@@ -407,7 +407,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
     axes.set_xlabel(f"time for an error of {TARGET:g}, over the best form (right: forms that did not reach it)")
     axes.set_title("What the advice of diagnose costs")
     axes.grid(True, axis="x", alpha=0.3)
-    axes.legend(loc="lower right")
+    axes.legend(loc="upper right")
     figure.savefig(path, dpi=150)
     plt.close(figure)
 

@@ -3,7 +3,7 @@
 __version__ = "0.1.0"
 
 from dalembert.analysis import Diagnosis, diagnose
-from dalembert.driver import Consistent, consistent, solve
+from dalembert.driver import consistent, solve
 from dalembert.formulations import (
     Baumgarte,
     EssentialODE,
@@ -21,14 +21,13 @@ from dalembert.integrators import BDF, BackwardEuler, methods
 from dalembert.model import Hessenberg, Lagrangian, System, black_box
 from dalembert.numerics.projection import Projection
 from dalembert.problems import problems
-from dalembert.solution import Solution
+from dalembert.solution import Solution, State
 from dalembert.storage import load
 
 __all__ = [
     "BDF",
     "BackwardEuler",
     "Baumgarte",
-    "Consistent",
     "Diagnosis",
     "EssentialODE",
     "Hessenberg",
@@ -41,6 +40,7 @@ __all__ = [
     "Projection",
     "Solution",
     "StabilizedIndex2",
+    "State",
     "StateSpace",
     "System",
     "UnderlyingODE",
