@@ -128,11 +128,7 @@ def test_newton_converges_with_tiny_steps(pendulum: Any, name: str, k: int) -> N
     assert sol.v[-1] == pytest.approx(v0 + t * sol.a[0], abs=1e-6 if formulation.name == "index-3" else 1e-11)
 
 
-STALE = pytest.mark.xfail(strict=True, reason="a factorisation outlives large changes of the step size")
-GROWING = [pytest.param(name, marks=STALE if name == "underlying-ode" else ()) for name in MECHANICAL]
-
-
-@pytest.mark.parametrize("name", GROWING)
+@pytest.mark.parametrize("name", MECHANICAL)
 def test_newton_converges_with_tiny_steps_and_unequal_masses(
     double_pendulum: da.System, double_start: Any, name: str
 ) -> None:
@@ -145,7 +141,7 @@ def test_newton_converges_with_tiny_steps_and_unequal_masses(
     assert sol.q[-1] == pytest.approx(q0 + sol.t[-1] * v0 + sol.t[-1] ** 2 / 2 * sol.a[0], abs=1e-13)
 
 
-@pytest.mark.parametrize("name", GROWING)
+@pytest.mark.parametrize("name", MECHANICAL)
 def test_steps_that_grow_by_nine_orders_of_magnitude(double_pendulum: da.System, double_start: Any, name: str) -> None:
     """c0 = O(1/h) is part of the iteration matrix: an old one must not pass for a good one."""
     q0, v0 = double_start

@@ -64,6 +64,12 @@ def data(nw):  # type: ignore[no-untyped-def]
 
 
 @inner
+def forget(nw):  # type: ignore[no-untyped-def]
+    """The factorisation no longer fits; the next solve makes a new one."""
+    nw.real[FACTORIZED] = 0.0
+
+
+@inner
 def at(nw, part):  # type: ignore[no-untyped-def]
     """Address of a part of nw.real."""
     return nw.real.ctypes.data + 8 * nw.whole[part]
@@ -194,8 +200,7 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
                 return CONVERGED  # else one step of iterative refinement
         elif iteration == 0:
             # with a fresh matrix the rate is that of the last steps; an old one has to prove itself
-            rate = min(0.3, nw.real[FRESH_RATE]) if fresh else 0.3
-            if size * rate <= 0.1 * tolerance:
+            if fresh and size * min(0.3, nw.real[FRESH_RATE]) <= 0.1 * tolerance:
                 nw.real[FRESH_RATE] *= AGING
                 return CONVERGED
         else:
@@ -203,14 +208,16 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
             nw.real[RATE] = theta
             if fresh and iteration == 1:
                 nw.real[FRESH_RATE] = theta + 1e-6
-            renew = theta > SLOW
-            if theta >= 0.9 and not (fresh and iteration == 1):
+            if theta >= 0.9 and fresh and iteration > 1:
                 if size <= max(1e-13, stall):  # rounding, or the noise of difference quotients
                     return CONVERGED
                 nw.real[FACTORIZED] = 0.0
                 return DIVERGED
             if (theta < 0.9 and size * theta / (1.0 - theta) <= tolerance) or size <= 1e-15:
                 return CONVERGED
+            if theta > SLOW:  # updates of an old matrix may be small for no good reason
+                renew = True
+                fresh = True
         previous = size
     nw.real[FACTORIZED] = 0.0
     if by_rows and previous <= 1e-14:

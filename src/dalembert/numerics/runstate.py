@@ -32,13 +32,16 @@ DATA_OUTDATED = int(Status.DATA_OUTDATED)
 RENEW_QUALITY, WORST_QUALITY, MOST_AGEING = 0.7, 0.2, 0.7
 
 MOST_ITERATIONS = 10  # of Newton in a step
+MOST_CHANGE = 0.25  # of the leading coefficient before the matrix is renewed
 
 HISTORY = 9  # past rows kept: order 6 needs 6 for the step and 8 for the estimate of order 7
 N_COEFFICIENTS = 1 + 2 * HISTORY + 3 * (HISTORY + 1)
 
 # positions in Run.real
-T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL = range(10)
-N_REAL = 10
+T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL, FACTORED_AT = (
+    range(11)
+)
+N_REAL = 11
 # positions in Run.whole
 (
     ORDER, NODES, AT_ORDER, STEPS, REJECTED, FAILURES, STORED, NEXT_EVAL, PROJECTIONS, IN_A_ROW, LAST_CAUSE,

@@ -13,7 +13,7 @@ from dalembert.numerics.control import (
     weighted_norm,
 )
 from dalembert.numerics.native import call_coefficients, call_kernel, inner
-from dalembert.numerics.newton import CONVERGED, DIVERGED, FACTORIZATIONS, data, newton, unknowns
+from dalembert.numerics.newton import CONVERGED, DIVERGED, FACTORIZATIONS, data, forget, newton, unknowns
 from dalembert.numerics.newton import NOT_FINITE as NEWTON_NOT_FINITE
 from dalembert.numerics.newton import SINGULAR as NEWTON_SINGULAR
 from dalembert.numerics.newton import USER_ERROR as NEWTON_USER_ERROR
@@ -21,11 +21,13 @@ from dalembert.numerics.runstate import (
     AT_ORDER,
     COEFFICIENTS,
     DATA_OUTDATED,
+    FACTORED_AT,
     HISTORY,
     IN_A_ROW,
     MAX_ORDER,
     MONITOR,
     MOST_AGEING,
+    MOST_CHANGE,
     MOST_ITERATIONS,
     MULTIPLIER_TOLERANCE,
     N_STAGES,
@@ -134,6 +136,9 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
         d[3 + i] = psi[i]
         x[i] = new[i]
     set_weights(run, h, new)
+    if not abs(c[0] / run.real[FACTORED_AT] - 1.0) <= MOST_CHANGE:
+        forget(step)
+        run.real[FACTORED_AT] = c[0]
     before = run.counters[FACTORIZATIONS]
     code = newton(
         step,
