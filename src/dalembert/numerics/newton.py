@@ -26,9 +26,9 @@ SLOW = 0.1  # contraction rate beyond which the matrix is renewed within the ite
 
 # positions in Newton.whole: addresses, sizes, and where the parts of Newton.real begin
 (
-    RESIDUAL, MATRIX, FACTOR, SOLVE, GETRF, GETRS, N, N_DATA, N_LU, NNZ, LINEAR, EVERY,
+    RESIDUAL, MATRIX, FACTOR, SOLVE, GETRF, GETRS, N, N_DATA, N_LU, NNZ, LINEAR, EVERY, POLISH,
     AT_X, AT_D, AT_F, AT_DX, AT_LU, AT_DENSE, INFO, ONE, LETTER, PATTERN,
-) = range(22)  # fmt: skip
+) = range(23)  # fmt: skip
 # positions in Newton.real before the parts: is there a factorisation, is it LAPACK's, last contraction rate, and that
 # of a matrix fresh from this very step
 FACTORIZED, BY_LAPACK, RATE, FRESH_RATE = 0, 1, 2, 3
@@ -158,6 +158,7 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
         if code != CONVERGED:
             return code
     every = nw.whole[EVERY] == 1
+    polish, polished = nw.whole[POLISH] == 1, False
     renew = False
     previous = 0.0
     grown = 1.0  # how much larger than at the start the unknowns have become: rounding grows with them
@@ -200,7 +201,7 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
                 return CONVERGED  # else one step of iterative refinement
         elif iteration == 0:
             # with a fresh matrix the rate is that of the last steps; an old one has to prove itself
-            if fresh and size * min(0.3, nw.real[FRESH_RATE]) <= 0.1 * tolerance:
+            if fresh and not polish and size * min(0.3, nw.real[FRESH_RATE]) <= 0.1 * tolerance:
                 nw.real[FRESH_RATE] *= AGING
                 return CONVERGED
         else:
@@ -214,7 +215,9 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
                 nw.real[FACTORIZED] = 0.0
                 return DIVERGED
             if (theta < 0.9 and size * theta / (1.0 - theta) <= tolerance) or size <= 1e-15:
-                return CONVERGED
+                if polished or not polish:
+                    return CONVERGED
+                polished = True
             if theta > SLOW:  # updates of an old matrix may be small for no good reason
                 renew = True
                 fresh = True

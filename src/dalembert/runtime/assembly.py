@@ -6,7 +6,7 @@ Built once per combination and kept with the system; parameters, initial values 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import casadi as ca
@@ -153,6 +153,8 @@ def assemble(
     stage_systems = projection.stages(data) if projection is not None else []
     multiplier_system = multiplier_stage(data)
     step_system, labels = _step(system, method, formulation, layout)
+    if projection is None and formulation.satisfies & {"position", "velocity"}:
+        step_system = replace(step_system, polish=True)  # the step itself has to keep the constraints to rounding
 
     rows = _sample_rows(layout, start["row"])
     t, p, h = start["t"], start["p"], start["h"]
