@@ -229,6 +229,46 @@ def test_a_file_with_an_error_names_its_line(call, tmp_path):
     assert re.search(r"broken\.py, line 2: ZeroDivisionError", result.err)
 
 
+# ---------------------------------------------------------------------- diagnose
+def test_diagnose(call, tmp_path):
+    result = call("diagnose", "ascher-petzold-3", "--set", "nu=1000", "--json", tmp_path / "found.json")
+    assert (result.code, result.err) == (0, "")
+    for text in ("degrees of freedom", "R'S", "projected-invariants", "Ascher & Petzold 1993", "written:"):
+        assert text in result.out
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert (found["case"], found["degrees_of_freedom"], found["index"]) == (4, 1, 3)
+    assert found["rates"]["RS"] == pytest.approx(1000, rel=0.1)
+
+
+def test_diagnose_takes_the_start_and_the_end(call, tmp_path):
+    arguments = ("--t-end", 0.5, "--q0=0,-1", "--v0=1,0", "--json", tmp_path / "a.json")
+    assert call("diagnose", "pendulum", *arguments).code == 0
+    assert "to t = 0.5," in json.loads((tmp_path / "a.json").read_text())["basis"]
+
+
+def test_diagnose_a_file(call, model):
+    result = call("diagnose", f"{model}:spring", "--t-end", 1, "--q0", 1)
+    assert result.code == 0
+    assert "spring" in result.out
+    assert "no constraints" in result.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["pendulums"], "there is no problem"),
+        (["pendulum", "--set", "G=1"], "no parameter 'G'"),
+        (["pendulum", "--t-end", "0"], "t_span"),
+        (["pendulum", "--q0", "1"], "q0 has shape"),
+        (["pendulum", "--json", "no/such/folder/a.json"], "does not exist"),
+    ],
+)
+def test_diagnose_bad_input(call, arguments, message):
+    result = call("diagnose", *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert re.search(message, result.err)
+
+
 # ---------------------------------------------------------------------- papers
 @pytest.fixture
 def paper(monkeypatch):

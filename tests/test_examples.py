@@ -1,12 +1,16 @@
 """Every example runs, without warnings, and says what it should."""
 
+import re
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
+import dalembert as da
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+GUIDE = EXAMPLES.parent / "docs" / "which-formulation.md"
 EXPECTED = {
     "pendulum": "t = 0 .. 100",
     "knife_edge": "SUCCESS",
@@ -17,6 +21,10 @@ EXPECTED = {
     "black_box": "black boxes=[force]",
     "events": "Stopped by event 1 (turning_point)",
     "save_and_load": "same numbers: True",
+    "formulations": "stabilized-index-2",
+    "diagnose": "very uneven masses          case 4",
+    "state_space": "chosen on the way",
+    "baumgarte": "too large",
 }
 
 
@@ -37,6 +45,52 @@ def test_example_numbers():
     assert abs((space["sol"].q[-1] ** 2).sum() ** 0.5 - space["exact"]) < 1e-6
     space = runpy.run_path(str(EXAMPLES / "events.py"))
     assert abs(space["sol"].t_events[1] - [2, 4, 6]).max() < 1e-6
+
+
+FORMS = runpy.run_path(str(EXAMPLES / "formulations.py"))
+
+
+def test_every_formulation_is_compared():
+    assert {form.name for form in FORMS["FORMS"].values()} == set(da.formulations())
+
+
+@pytest.mark.parametrize("label", FORMS["FORMS"])
+def test_every_formulation_solves_the_bead(label):
+    _, _, error_q, error_v, error_lam, *_ = FORMS["compare"](label, repeat=1)
+    assert error_q < 1e-4
+    assert error_v < 1e-3
+    assert error_lam < 0.1
+
+
+def test_state_space_switches():
+    space = runpy.run_path(str(EXAMPLES / "state_space.py"))
+    free, fixed = space["runs"].values()
+    assert len(free.stats.switches) > 10
+    assert not fixed.stats.switches
+
+
+def test_baumgarte_too_small_and_too_large():
+    space = runpy.run_path(str(EXAMPLES / "baumgarte.py"))
+    small, good, large = (space["swing"](gamma) for gamma in (0.1, 100.0, 1e4))
+    assert small[1] > 100 * good[1]
+    assert large[2] > 2 * good[2]
+    assert space["variable_coefficients"](100.0, 2) < 1e-4
+    assert space["variable_coefficients"](1000.0, 2) > 1e30
+
+
+def test_diagnosed_cases():
+    cases = runpy.run_path(str(EXAMPLES / "diagnose.py"))["CASES"]
+    found = [da.diagnose(system, **start, parameters=p).case for system, start, p in cases.values()]
+    assert found == [1, 2, 3, 4]
+
+
+def test_guide_runs(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks[0].strip() in (EXAMPLES / "formulations.py").read_text(encoding="utf-8")
+    space = {}
+    for block in blocks:
+        exec(block, space)
+        assert "sol" not in space or space["sol"].success
 
 
 def test_readme_shows_the_example():

@@ -1,7 +1,7 @@
 """Second-order systems solved directly: modified BDF and collocation.
 
-Expected orders: modified BDF of order k has order k in q, v and lam [Wunderlich 2005, chapter 3]; Radau IIA with s stages on
-index 3 has 2s-1, s, s-1 [Hairer, Lubich, Roche 1989], where superconvergence of a problem may add one.
+Expected orders: modified BDF of order k has order k in q, v and lam [Wunderlich 2005, chapter 3]; Radau IIA with s stages
+on index 3 has 2s-1, s, s-1 [Hairer, Lubich, Roche 1989], where superconvergence of a problem may add one.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def test_second_order_of_the_thesis_formula() -> None:
     problem = da.problems()[CIRCLE]
     method = da.ModifiedBDF(2, variant="thesis", start="ramp")
     sol = da.solve(problem.system, (1, 1.05), problem.q0, problem.v0, h=0.01, method=method)
-    assert np.abs(sol.lam[1:, 0] - 4 * sol.t[1:] ** 2) == pytest.approx([0.0809, 0.0041, 0.0041, 0.0038, 0.0038], abs=5e-5)
+    assert np.abs(sol.lam[1:, 0] - 4 * sol.t[1:] ** 2) == pytest.approx(
+        [0.0809, 0.0041, 0.0041, 0.0038, 0.0038], abs=5e-5
+    )
 
 
 @pytest.mark.parametrize("tol", [1e-4, 1e-6, 1e-8, 1e-10])

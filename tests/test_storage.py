@@ -93,6 +93,50 @@ def test_every_kind_of_part(tmp_path):
     check_round_trip(by_hand(sizes=sizes), tmp_path / "all.nc")
 
 
+@pytest.mark.parametrize(
+    "formulation",
+    [da.StabilizedIndex2(), da.ProjectedInvariants(), da.ProjectedInvariants(balanced=True), da.StateSpace()],
+    ids=lambda f: f.describe(),
+)
+@pytest.mark.parametrize("t_eval", [None, [0.1, 0.2]], ids=["steps", "t_eval"])
+def test_further_unknowns_of_a_formulation(formulation, t_eval, tmp_path):
+    problem = da.problems()["double-pendulum"]
+    sol = da.solve(problem.system, (0, 0.2), q0=problem.q0, v0=problem.v0, formulation=formulation, t_eval=t_eval)
+    assert sol.extra
+    back = check_round_trip(sol, tmp_path / "run.nc")
+    check_round_trip(back, tmp_path / "again.nc")
+    data = sol.to_xarray()
+    for name, values in sol.extra.items():
+        variable = data[f"extra_{name}"]
+        assert variable.dims == ("time", f"extra_{name}_component")
+        assert same(variable.values, np.ascontiguousarray(values))
+        assert list(variable[f"extra_{name}_component"].values) == [f"{name}{i}" for i in range(values.shape[1])]
+        assert "formulation" in variable.attrs["long_name"]
+
+
+def test_further_unknowns_with_special_values(tmp_path):
+    values = np.array([[np.nan, -0.0], [np.inf, 5e-324], [1e308, -np.inf]])
+    check_round_trip(by_hand(extra={"tau": values, "none": np.zeros((3, 0)), "eta": values[:, :1]}), tmp_path / "x.nc")
+
+
+def test_files_without_further_unknowns_are_still_read(pendulum, tmp_path):
+    """As earlier versions wrote them."""
+    path = tmp_path / "old.nc"
+    pendulum.save(path)
+    with h5py.File(path, "a") as file:
+        del file.attrs["extra"]
+    assert da.load(path).extra == {}
+
+
+def test_lost_further_unknowns_are_noticed(tmp_path):
+    path = tmp_path / "cut.nc"
+    by_hand(extra={"eta": np.ones((3, 1))}).save(path)
+    with h5py.File(path, "a") as file:
+        del file["extra_eta"]
+    with pytest.raises(StorageError, match="damaged or incomplete"):
+        da.load(path)
+
+
 @pytest.mark.parametrize("nt", [0, 1, 2])
 def test_few_points(nt, tmp_path):
     back = check_round_trip(by_hand(nt), tmp_path / "few.nc")

@@ -2,7 +2,8 @@
 
 __version__ = "0.1.0"
 
-from dalembert.driver import Consistent, consistent, solve
+from dalembert.analysis import Diagnosis, diagnose
+from dalembert.driver import consistent, solve
 from dalembert.formulations import (
     Baumgarte,
     EssentialODE,
@@ -20,30 +21,34 @@ from dalembert.integrators import BDF, BackwardEuler, ModifiedBDF, Radau, method
 from dalembert.model import Hessenberg, Lagrangian, System, black_box
 from dalembert.numerics.projection import Projection
 from dalembert.problems import problems
-from dalembert.solution import Solution
+from dalembert.solution import Solution, State
 from dalembert.storage import load
 
 __all__ = [
     "BDF",
     "BackwardEuler",
     "Baumgarte",
-    "Consistent",
+    "Diagnosis",
     "EssentialODE",
     "Hessenberg",
     "Index1",
     "Index2",
     "Index3",
     "Lagrangian",
+    "ModifiedBDF",
     "Overdetermined",
     "ProjectedInvariants",
     "Projection",
+    "Radau",
     "Solution",
     "StabilizedIndex2",
+    "State",
     "StateSpace",
     "System",
     "UnderlyingODE",
     "black_box",
     "consistent",
+    "diagnose",
     "formulations",
     "load",
     "methods",

@@ -1,4 +1,4 @@
-"""The command line: list what there is, run a problem, reproduce a paper.
+"""The command line: list what there is, run a problem, diagnose it, reproduce a paper.
 
 Exit codes: 0 all went well, 1 the run failed (what it computed is shown and kept), 2 bad input, 130 interrupted.
 """
@@ -121,11 +121,20 @@ class Task:
     problem: Problem | None = None  # where the reference comes from, if it still applies
 
 
+ProblemArgument = Annotated[
+    str, typer.Argument(metavar="PROBLEM", help="Name of a problem (see list), or FILE.py:NAME of your own.")
+]
+EndOption = Annotated[float | None, typer.Option(help="End time; default: that of the problem.")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Parameter; number or list 1,2,3.")
+]
+PositionsOption = Annotated[str | None, typer.Option(metavar="LIST", help="Initial positions, e.g. 1,0.")]
+VelocitiesOption = Annotated[str | None, typer.Option(metavar="LIST", help="Initial velocities, e.g. 0,0.")]
+
+
 @app.command()
 def run(
-    problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="Name of a problem (see list), or FILE.py:NAME of your own.")
-    ],
+    problem: ProblemArgument,
     method: Annotated[str, typer.Option(help="Method of integration, see list.")] = "auto",
     formulation: Annotated[str | None, typer.Option(help="Formulation, see list; default: the method's own.")] = None,
     projection: Annotated[ProjectionChoice, typer.Option(help="Projection onto the constraints.")] = (
@@ -134,12 +143,10 @@ def run(
     rtol: Annotated[float, typer.Option(help="Relative tolerance.")] = 1e-6,
     atol: Annotated[float, typer.Option(help="Absolute tolerance.")] = 1e-8,
     h: Annotated[float | None, typer.Option("--h", help="Fixed step size, without error control.")] = None,
-    t_end: Annotated[float | None, typer.Option(help="End time; default: that of the problem.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Parameter; number or list 1,2,3.")
-    ] = None,
-    q0: Annotated[str | None, typer.Option(metavar="LIST", help="Initial positions, e.g. 1,0.")] = None,
-    v0: Annotated[str | None, typer.Option(metavar="LIST", help="Initial velocities, e.g. 0,0.")] = None,
+    t_end: EndOption = None,
+    set_: SetOption = None,
+    q0: PositionsOption = None,
+    v0: VelocitiesOption = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a figure (.png, .pdf, .svg).")] = None,
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the solution (.nc); da.load reads it.")
@@ -367,6 +374,35 @@ def _end_state(solution: Solution, errors: Mapping[str, np.ndarray]) -> None:
         make_console().print(f"and {hidden} more components; --save FILE.nc keeps them all", markup=False)
 
 
+# ---------------------------------------------------------------------- diagnose
+@app.command()
+def diagnose(
+    problem: ProblemArgument,
+    t_end: EndOption = None,
+    set_: SetOption = None,
+    q0: PositionsOption = None,
+    v0: VelocitiesOption = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the findings as JSON.")
+    ] = None,
+) -> None:
+    """Examine a problem along a trial run: rates, stiffness, redundant constraints, and what to integrate it with."""
+    with _messages():
+        _check_folder(json_file)
+        task = _task(problem, t_end, q0, v0)
+        parameters = _parameters(set_ or [], task.system)
+    with _messages(model=problem):
+        found = dalembert.diagnose(
+            task.system, task.q0, task.v0, task.t_span, parameters=parameters, **task.options
+        )  # fmt: skip
+    if json_file is not None:
+        with _messages():
+            json_file.write_text(json.dumps(found.as_dict(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    print_table(task.description, ["", ""], found.facts())
+    if json_file is not None:
+        make_console().print(f"written: {json_file}", markup=False)
+
+
 # ---------------------------------------------------------------------- reproduce
 @app.command()
 def reproduce(
@@ -379,8 +415,7 @@ def reproduce(
         known = known_papers()
         if paper not in known:
             raise OptionError(f"there is no paper {paper!r}; there are {', '.join(sorted(known)) or 'none yet'}.")
-        if json_file is not None and not json_file.resolve().parent.is_dir():
-            raise FileNotFoundError(f"cannot write {json_file}: its folder does not exist; create it first.")
+        _check_folder(json_file)
         if figures is not None:
             figures.mkdir(parents=True, exist_ok=True)
         entry = known[paper]
@@ -400,6 +435,12 @@ def reproduce(
         console.print(f"rows written to {json_file}", markup=False)
     if figures is not None:
         console.print(f"figures written to {figures}", markup=False)
+
+
+def _check_folder(path: Path | None) -> None:
+    """Refuse now what would fail after the work."""
+    if path is not None and not path.resolve().parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: its folder does not exist; create it first.")
 
 
 def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -20,16 +19,25 @@ from dalembert.numerics.compiled import integrate
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
 from dalembert.numerics.projection import Projection
+from dalembert.runtime import arguments, report
 from dalembert.runtime.assembly import Assembly, Workspace, assemble, make_layout
 from dalembert.runtime.events import EventSet, compile_events
 from dalembert.runtime.progress import progress_bar
 from dalembert.runtime.run import Options, Result, Starter, execute, slope, spread, translate
-from dalembert.runtime.start import check_model, initial_row, nearest, not_finite, solve_contact, violations
+from dalembert.runtime.start import (
+    check_model,
+    evaluate,
+    initial_row,
+    nearest,
+    not_finite,
+    point_values,
+    solve_contact,
+    violations,
+)
 from dalembert.solution import PARTS, Drift, Solution, State
 from dalembert.status import InconsistentError, ModelError, OptionError, Stats, Status
 
 Initial = Literal["check", "project", "assume"]
-SMALLEST_RTOL = 100 * np.finfo(float).eps
 
 
 def solve(
@@ -105,30 +113,38 @@ def solve(
     True
     """
     begin = time.perf_counter()
-    _check_common(system, initial)
-    t0, t1 = _times(t_span)
-    _check_choice("method", method, Integrator, "da.BDF()")
+    arguments.check_common(system, initial)
+    t0, t1 = arguments.times(t_span)
+    arguments.check_choice("method", method, Integrator, "da.BDF()")
     if formulation is not None:
-        _check_choice("formulation", formulation, Formulation, "da.Index1()")
+        arguments.check_choice("formulation", formulation, Formulation, "da.Index1()")
     the_method = as_method(method, BDF)
     the_formulation = as_formulation(formulation, the_method.default_formulation)
     the_method.check(system, the_formulation)
     the_projection = as_projection(projection, the_formulation)
     n = system.nq + system.nv + system.nr
     options = Options(
-        t0=t0, t1=t1, rtol=_tolerance("rtol", rtol, n), atol=_tolerance("atol", atol, n), first_step=0.0,
-        max_step=_positive("max_step", max_step), max_steps=_max_steps(max_steps),
-        steps=_steps(h, t0, t1), t_eval=_t_eval(t_eval, t0, t1),
-    )  # fmt: skip
+        t0=t0,
+        t1=t1,
+        rtol=arguments.tolerance("rtol", rtol, n),
+        atol=arguments.tolerance("atol", atol, n),
+        first_step=0.0,
+        max_step=arguments.positive("max_step", max_step),
+        max_steps=arguments.max_steps(max_steps),
+        steps=arguments.steps(h, t0, t1),
+        t_eval=arguments.t_eval(t_eval, t0, t1),
+    )
     p = system.parameters.vector(parameters)
 
     given = system.initial_values(q0, v0)
     layout = make_layout(system, the_method, the_formulation)
     row = initial_row(system, layout, **given, r=r0, w=w0, s=s0)
-    _check_tolerances(options, np.abs(row[layout.indices(("q", "v", "r"))]))
+    the_method.check_run(options.steps is not None)
+    arguments.check_tolerances(options, np.abs(row[layout.indices(("q", "v", "r"))]))
     assembly = _assembly(system, the_method, the_formulation, the_projection, t0, t1, row, p)
     work = assembly.workspace(p)
     prepare_start(work, t0, row, initial, float(options.atol.max()))
+    _start_formulation(work, the_formulation, t0, row)
     event_set = compile_events(events, system, layout)
     if event_set.kernel is not None:
         event_set.kernel(row, np.concatenate([[t0], p]))  # a function that fails does so here
@@ -150,21 +166,6 @@ def solve(
     return _solution(work, result, options, event_set, stats, row)
 
 
-@dataclass(frozen=True)
-class Consistent:
-    """A consistent state: positions, velocities, and the accelerations and multipliers that belong to them."""
-
-    t: float
-    q: np.ndarray
-    v: np.ndarray
-    a: np.ndarray
-    r: np.ndarray
-    w: np.ndarray
-    s: np.ndarray
-    lam: np.ndarray
-    mu: np.ndarray
-
-
 def consistent(
     system: System,
     q0: Any = None,
@@ -176,7 +177,7 @@ def consistent(
     r0: Any = None,
     w0: Any = None,
     s0: Any = None,
-) -> Consistent:
+) -> State:
     """The nearest state that satisfies all constraints, with its multipliers and accelerations.
 
     Positions are moved orthogonally onto the position constraints, then velocities onto the velocity constraints.
@@ -188,8 +189,8 @@ def consistent(
     >>> state.q, state.v
     (array([1., 0.]), array([0., 1.]))
     """
-    _check_common(system, initial)
-    t0 = float(_numbers("t0", t0))
+    arguments.check_common(system, initial)
+    t0 = float(arguments.numbers("t0", t0))
     if not np.isfinite(t0):
         raise OptionError(f"t0={t0} must be finite.")
     method = BDF()
@@ -199,7 +200,7 @@ def consistent(
     row = initial_row(system, layout, **system.initial_values(q0, v0), r=r0, w=w0, s=s0)
     work = _assembly(system, method, formulation, Projection(), t0, t0 + 1.0, row, p).workspace(p)
     prepare_start(work, t0, row, initial, 1e-8)
-    return Consistent(t=t0, **{name: row[layout.slice(name)].copy() for name in PARTS})
+    return State(t=t0, **{name: row[layout.slice(name)].copy() for name in PARTS})
 
 
 def as_projection(given: str | Projection | None, formulation: Formulation) -> Projection | None:
@@ -275,113 +276,16 @@ def prepare_start(work: Workspace, t: float, row: np.ndarray, initial: Initial, 
     work.set_invariants(work.levels(t, row)["phi"])
 
 
-# ---------------------------------------------------------------------- arguments
-def _check_common(system: Any, initial: Any) -> None:
-    if not isinstance(system, System):
-        raise OptionError(f"system is a {type(system).__name__}; build one with da.System(...) or da.Lagrangian(...).")
-    if initial not in ("check", "project", "assume"):
-        raise OptionError(f"initial={initial!r}: choose 'check', 'project' or 'assume'.")
+def _start_formulation(work: Workspace, formulation: Formulation, t: float, row: np.ndarray) -> None:
+    """Initial values of the unknowns that a formulation adds, in place; refuses what cannot work at the start."""
+    system, layout = work.assembly.system, work.assembly.layout
+    values = point_values(system, layout, t, row, work.p)
 
+    def at(name: str) -> np.ndarray:
+        return np.asarray(values[name] if name in values else evaluate(system, name, values))
 
-def _check_choice(name: str, given: Any, kind: type, example: str) -> None:
-    if not isinstance(given, (str, kind)):
-        what = given.__name__ + " without parentheses" if isinstance(given, type) else repr(given)
-        raise OptionError(f"{name}={what}: give a name (see da.{name}s()) or an object such as {example}.")
-
-
-def _numbers(name: str, value: Any) -> np.ndarray:
-    try:
-        return np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise OptionError(f"{name}={value!r}: give numbers.") from None
-
-
-def _times(t_span: Sequence[float]) -> tuple[float, float]:
-    try:
-        t0, t1 = (float(x) for x in t_span)
-    except (TypeError, ValueError):
-        raise OptionError(f"t_span={t_span!r}: give the start and the end time, (t0, t1).") from None
-    if not (np.isfinite(t0) and np.isfinite(t1)):
-        raise OptionError(f"t_span=({t0}, {t1}): start and end must be finite.")
-    if t0 == t1:
-        raise OptionError(f"t_span=({t0:g}, {t1:g}) is empty: start and end are equal.")
-    return t0, t1
-
-
-def _tolerance(name: str, value: Any, n: int) -> np.ndarray:
-    x = _numbers(name, value)
-    if x.ndim > 1 or (x.ndim == 1 and x.size != n):
-        raise OptionError(f"{name} has shape {x.shape}; give a number or {n} numbers, one for each of (q, v, r).")
-    if not np.all(np.isfinite(x)) or np.any(x < 0):
-        raise OptionError(f"{name}={value!r} must be finite and not negative.")
-    return np.full(n, float(x)) if x.ndim == 0 else x.copy()
-
-
-def _check_tolerances(options: Options, size: np.ndarray) -> None:
-    """``size``: magnitudes of the initial values of (q, v, r)."""
-    rtol, atol = options.rtol, options.atol
-    if np.any((rtol == 0) & (atol == 0)):
-        raise OptionError("rtol and atol are both zero: no solution is that accurate; raise one of them.")
-    small = (rtol > 0) & (rtol < SMALLEST_RTOL) & (atol < SMALLEST_RTOL)
-    small |= atol + rtol * size < SMALLEST_RTOL * size
-    if np.any(small):
-        i = int(small.argmax())
-        raise OptionError(
-            f"rtol={rtol[i]:g} with atol={atol[i]:g} is below what floating point can resolve; "
-            f"raise rtol to {SMALLEST_RTOL:.1g} or more."
-        )
-
-
-def _positive(name: str, value: float) -> float:
-    if not isinstance(value, (int, float, np.floating, np.integer)) or not value > 0:
-        raise OptionError(f"{name}={value!r} must be positive.")
-    return float(value)
-
-
-def _max_steps(value: int | None) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise OptionError(f"max_steps={value!r}: give a positive whole number, or None for no limit.")
-    return int(value)
-
-
-def _steps(h: Any, t0: float, t1: float) -> np.ndarray | None:
-    """Prescribed step sizes: constant with a shorter last one, or as listed."""
-    if h is None:
-        return None
-    x = _numbers("h", h)
-    if x.ndim > 1 or not np.all(np.isfinite(x)) or np.any(x == 0) or x.size == 0:
-        raise OptionError(f"h={h!r}: give a step size or a list of step sizes, not zero.")
-    span = t1 - t0
-    if x.ndim == 0:
-        size = abs(float(x))
-        count = max(1, int(np.ceil(abs(span) / size - 1e-9)))
-        return np.full(count, np.sign(span) * size)
-    steps = np.abs(x) * np.sign(span)
-    if not np.isclose(steps.sum(), span, rtol=1e-9):
-        raise OptionError(f"h: the steps add up to {steps.sum():g}, t_span is {span:g} long; they must agree.")
-    return steps
-
-
-def _t_eval(t_eval: Any, t0: float, t1: float) -> np.ndarray | None:
-    if t_eval is None:
-        return None
-    x = np.ascontiguousarray(np.atleast_1d(_numbers("t_eval", t_eval)))  # what compiled code takes
-    low, high = min(t0, t1), max(t0, t1)
-    if x.ndim != 1:
-        raise OptionError(f"t_eval has shape {x.shape}: give a list of times.")
-    if not np.all(np.isfinite(x)):
-        raise OptionError(f"t_eval contains {x[~np.isfinite(x)][0]}: give finite times.")
-    if x.size and (x.min() < low or x.max() > high):
-        raise OptionError(f"t_eval must lie within t_span; {x.min():g} .. {x.max():g} leaves [{low:g}, {high:g}].")
-    wrong = np.flatnonzero(np.diff(x) * np.sign(t1 - t0) <= 0)
-    if wrong.size:
-        i = wrong[0]
-        raise OptionError(
-            f"t_eval must be sorted in the direction of t_span, without repetitions: {x[i + 1]:g} follows {x[i]:g}."
-        )
-    return x
+    for name, x in formulation.start(system, at).items():
+        row[layout.slice(name)] = x
 
 
 def _first_step(given: float | None, work: Workspace, row: np.ndarray, options: Options) -> float:
@@ -389,7 +293,7 @@ def _first_step(given: float | None, work: Workspace, row: np.ndarray, options: 
     span = options.t1 - options.t0
     direction = np.sign(span)
     if given is not None:
-        return float(direction * min(_positive("first_step", given), abs(span)))
+        return float(direction * min(arguments.positive("first_step", given), abs(span)))
     layout = work.assembly.layout
     rtol, atol = spread(options, layout)
     scale = 1.0 / (atol + rtol * np.abs(row) + 1e-300)
@@ -466,7 +370,7 @@ def _solution(
         t=result.t,
         parts=split(result.rows),
         status=status,
-        message=_message(status, t_reached, work, result, error, events, options.t0, row0),
+        message=report.message(status, t_reached, work, result, error, events, options.t0, row0),
         stats=stats,
         names={**{k: tuple(x) for k, x in system.names.items()}, "v": tuple(system.velocity_names)},
         t_events=[result.event_t[m] for m in at_events],
@@ -479,61 +383,4 @@ def _solution(
         drift_of=drift,
         energy_of=energy if system.energy is not None else None,
         extra={name: result.rows[:, layout.slice(name)] for name, size in layout.blocks if name not in PARTS and size},
-    )
-
-
-def _message(
-    status: Status,
-    t: float,
-    work: Workspace,
-    result: Result,
-    error: BaseException | None,
-    events: EventSet,
-    t0: float,
-    row0: np.ndarray,
-) -> str:
-    """The status in words, with the time, the cause and what to try."""
-    if status == Status.SUCCESS:
-        return status.message
-    if status == Status.EVENT:
-        index = int(result.event_index[-1])
-        return f"Stopped by event {index} ({events.names[index]}) at t = {result.event_t[-1]:.10g}."
-    message = f"Stopped at t = {t:.10g} after {int(result.state.whole[runstate.STEPS])} steps. {status.message}"
-    if error is not None:
-        return f"{message} {type(error).__name__}: {error}"
-    if status in (Status.INTERRUPTED, Status.MAX_STEPS):
-        return message
-    system, layout = work.assembly.system, work.assembly.layout
-    state = result.state
-    for i in (1, 0):  # the last accepted row, then the trial that failed
-        row = state.rows[state.slots[i]]
-        try:
-            where = not_finite(system, layout, float(state.nodes[i]), row, work.p)
-        except Exception as problem:
-            where = f"a model function failed there ({problem})"
-        if where:
-            return f"{message} Cause: {where}."
-    return message + _singularity(work, t, state.rows[state.slots[1]], t0, row0)
-
-
-def _singularity(work: Workspace, t: float, row: np.ndarray, t0: float, row0: np.ndarray) -> str:
-    """Which constraints lose rank at a row, in words ('' if none do)."""
-    system = work.assembly.system
-    labels = [*system.names["constraints"], *system.names["velocity_constraints"]]
-    (_, C), (_, C0) = work.matrices(t, row), work.matrices(t0, row0)
-    if not labels or not np.all(np.isfinite(C)):
-        return ""
-    norms, norms0 = np.linalg.norm(C, axis=1), np.linalg.norm(C0, axis=1)
-    for i in np.flatnonzero(norms < 1e-2 * norms0):
-        return (
-            f" The gradient of the constraint {labels[i]!r} nearly vanishes here (norm {norms[i]:.2g}, at the start "
-            f"{norms0[i]:.2g}): this is a kinematic singularity."
-        )
-    s = np.linalg.svd(C / norms[:, None])
-    if s.S[-1] >= 1e-3 * s.S[0]:
-        return ""
-    heavy = [labels[i] for i in np.flatnonzero(np.abs(s.U[:, -1]) > 0.1)]
-    return (
-        f" The constraints {', '.join(map(repr, heavy))} are nearly dependent here (smallest singular value "
-        f"{s.S[-1]:.2g}): this is a kinematic singularity."
     )

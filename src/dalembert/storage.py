@@ -6,6 +6,7 @@ The file holds arrays with named dimensions, time first, and the story of the ru
     r (time, dynamic)       w (time, auxiliary)       s (time, contact)         order (time)
     drift_position, drift_velocity, drift_nonholonomic, drift_invariants (time, ...), energy (time)
     event_time, event_function (event), event_q, event_v, ... (event, ...)
+    extra_eta, ... (time, extra_eta_component, ...)        further unknowns of the formulation
 
 The coordinate variable of a dimension carries the component names (in netCDF it has the name of its dimension, which
 is why the dimensions are not called q, v, ...). What has no components is left out of the file.
@@ -54,6 +55,7 @@ MEANING = {
     "drift_invariants": "change of the invariants since the start", "event_time": "times of the events",
     "event_function": "which event function had its zero there, counted from 0",
 }  # fmt: skip
+EXTRA = "extra_"  # begins the names of further unknowns of a formulation
 DRIFT = tuple(f.name for f in fields(Drift))
 
 
@@ -178,13 +180,15 @@ def _record(solution: Solution) -> _Record:
         if values.ndim == 1:
             record.variables[name] = (over,), values
         elif values.shape[1]:
-            dimension = DIMENSION[key]
+            dimension = f"{name}_component" if name.startswith(EXTRA) else DIMENSION[key]
             if dimension not in record.coordinates:
                 record.coordinates[dimension] = _component_names(solution, dimension, values.shape[1])
             record.variables[name] = (over, dimension), values
 
     for name in PARTS:
         add(name, solution.parts[name])
+    for name, values in solution.extra.items():
+        add(EXTRA + name, values)
     if solution.orders.size:
         add("order", solution.orders)
     missing = {}
@@ -220,6 +224,7 @@ def _record(solution: Solution) -> _Record:
         "not_evaluated": json.dumps(missing),
         "stats": json.dumps(asdict(solution.stats), default=_plain),
         "parameters": json.dumps(solution.parameters, default=_plain),
+        "extra": json.dumps({name: x.shape[1] for name, x in solution.extra.items()}),
         "names": json.dumps({key: list(names) for key, names in solution.names.items()}),
     }
     return record
@@ -231,7 +236,7 @@ def _version() -> str:
 
 
 def _component_names(solution: Solution, dimension: str, n: int) -> np.ndarray:
-    key = NAMES_OF[dimension]
+    key = NAMES_OF.get(dimension, dimension.removeprefix(EXTRA).removesuffix("_component"))
     names = solution.names.get(key, ())
     return np.array([_text(x) for x in names] if len(names) == n else [f"{key}{i}" for i in range(n)], dtype=str)
 
@@ -249,6 +254,8 @@ def _text(value: str) -> str:
 def _meaning(name: str) -> str:
     if name in MEANING:
         return MEANING[name]
+    if name.startswith(EXTRA):
+        return f"{name.removeprefix(EXTRA)}, a further unknown of the formulation"
     return f"{MEANING[name.removeprefix('event_')]} at the events"
 
 
@@ -295,6 +302,7 @@ def _solution(record: _Record) -> Solution:
     for name in PARTS:
         if name not in data and names.get(NAMES_OF[DIMENSION[name]]):
             raise KeyError(name)
+    extra = json.loads(attributes.get("extra", "{}"))  # files of earlier versions have none
     drift = Drift(**{name: part(f"drift_{name}", t.size) for name in DRIFT})
     return Solution(
         t=t,
@@ -310,6 +318,7 @@ def _solution(record: _Record) -> Solution:
         system_name=attributes["system_name"],
         dense=bool(attributes["dense"]),
         drift_of=_stored(drift) if attributes["has_drift"] else _lost("constraint residuals", missing.get("drift")),
+        extra={name: data[EXTRA + name] if n else np.zeros((t.size, 0)) for name, n in extra.items()},
         energy_of=_stored(data["energy"]) if attributes["has_energy"] else _lost("energy", missing.get("energy")),
     )
 

@@ -10,7 +10,7 @@ column j is multiplied by c0^column and row i by c0^row; the powers are data of 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,6 +20,8 @@ import numpy as np
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
 from dalembert.status import OptionError
+
+At = Callable[[str], np.ndarray]  # a variable or an expression of the model at the initial state, as numbers
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Formulation(ABC):
             *self.kinematics(env, point, x, x_dot),
             Equation("balance", point.balance, row=-1),
             Equation("dynamics", x_dot["r"] - point.dynamics, row=-1),
-            Equation("auxiliary", point.auxiliary),
+            Equation("auxiliary", point.auxiliary, row=-1),
             Equation("contact", point.h),
             *self.constraint_equations(point),
             *self.additional_equations(env, point, x, x_dot),
@@ -111,6 +113,13 @@ class Formulation(ABC):
     @property
     def projection_options(self) -> dict[str, Any]:
         """Options of the projection that belongs to this formulation, where it projects by default."""
+        return {}
+
+    def start(self, system: System, at: At) -> dict[str, np.ndarray]:
+        """Initial values of the unknowns that the formulation adds; refuses arguments that cannot work there.
+
+        ``at(name)`` gives a variable ("t", "q", "v", "a", "p", ...) or an expression ("G", "K", "mass", ...).
+        """
         return {}
 
     # Numbers that a formulation chooses at the start of a run and may choose anew when its monitor says so.
@@ -150,6 +159,16 @@ def mechanical_unknowns(system: System, velocity_index: int, multiplier_index: i
         Unknown("lam", system.nlam, False, column=1, index=multiplier_index, controlled=False),
         Unknown("mu", system.nmu, False, column=1, index=min(multiplier_index, 2), controlled=False),
     ]
+
+
+def check_rate(owner: str, name: str, value: Any, consequence: str) -> None:
+    """Refuse a rate of damping that is not a number >= 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise OptionError(f"{owner}({name}={value!r}): give a number >= 0, a rate per unit of time.")
+    if not np.isfinite(value):
+        raise OptionError(f"{owner}({name}={value!r}): give a finite rate >= 0.")
+    if value < 0:
+        raise OptionError(f"{owner}({name}={value!r}): a negative rate makes {consequence}")
 
 
 _REGISTRY: dict[str, type[Formulation]] = {}

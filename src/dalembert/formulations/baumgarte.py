@@ -14,10 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dalembert.formulations.base import Equation, Formulation, Unknown, mechanical_unknowns, register
+from dalembert.formulations.base import Equation, Formulation, Unknown, check_rate, mechanical_unknowns, register
 from dalembert.model.point import Point
 from dalembert.model.system import System
-from dalembert.status import OptionError
 
 
 @register
@@ -42,10 +41,9 @@ class Baumgarte(Formulation):
     def __post_init__(self) -> None:
         for name in ("gamma", "alpha", "beta"):
             value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise OptionError(
-                    f"Baumgarte({name}={value!r}): a negative rate makes constraint errors grow; give {name} >= 0 "
-                    f"(0 is the index-1 form)."
+            if value is not None or name == "gamma":
+                check_rate(
+                    "Baumgarte", name, value, f"constraint errors grow; give {name} >= 0 (0 is the index-1 form)."
                 )
 
     def describe(self) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dalembert.formulations.base import At
 from dalembert.model.point import Point
+from dalembert.model.system import System
 from dalembert.model.tracing import to_sx
 from dalembert.status import OptionError
 
@@ -15,6 +17,7 @@ Direction = str | tuple[tuple[float, ...], ...]
 
 GRADIENT = ("G^T", "C^T")  # orthogonal to the constraints
 INERTIAL = ("M^-1 G^T", "B")  # the way the multipliers accelerate the system
+SINGULAR = 1e-10  # smallest singular value of C D with rows and columns of length 1
 
 
 def check_direction(owner: str, given: Any) -> Direction:
@@ -50,3 +53,31 @@ def direction(owner: str, D: Direction, point: Point, multiplier: str) -> ca.SX:
             f"velocity, a column for each constraint."
         )
     return matrix
+
+
+def check_regular(owner: str, D: Direction, system: System, at: At, multiplier: str) -> None:
+    """Refuse a D for which C D is singular at the initial state, C = G ("lam") or K ("mu")."""
+    if D in GRADIENT:
+        return  # C itself was found to have full rank
+    C = at("G" if multiplier == "lam" else "K")
+    if D in INERTIAL:
+        matrix = at("acceleration_by_lam" if multiplier == "lam" else "acceleration_by_mu")
+        if not np.all(np.isfinite(matrix)):
+            raise OptionError(f"{owner}(D={D!r}): the mass matrix is singular, so there is no M^-1; use D='G^T'.")
+    else:
+        matrix = np.array(D)
+    product = unit(C) @ unit(matrix.T).T
+    s = np.linalg.svd(product, compute_uv=False)
+    if not s[-1] > SINGULAR:
+        labels = system.names["constraints" if multiplier == "lam" else "velocity_constraints"]
+        weakest = labels[int(np.abs(np.linalg.svd(product)[0][:, -1]).argmax())]
+        raise OptionError(
+            f"{owner}(D=...): G D is singular at the start (smallest singular value {s[-1]:.2g}): D cannot move "
+            f"the state back onto the constraint {weakest!r}. Use D='G^T', or columns that are not tangent to it."
+        )
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    """Rows scaled to length 1; zero ones stay."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(norms > 0, norms, 1.0)

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import casadi as ca
+import numpy as np
 
-from dalembert.formulations.base import Equation, Formulation, Unknown, mechanical_unknowns, register
+from dalembert.formulations.base import At, Equation, Formulation, Unknown, mechanical_unknowns, register
+from dalembert.formulations.directions import unit
 from dalembert.model.blackbox import argument_names
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
@@ -51,7 +53,12 @@ class EssentialODE(Formulation):
         if unknown:
             raise OptionError(f"EssentialODE(R=...): R asks for {unknown[0]!r}; it can ask for t and p.")
         if system.nmu and system.nlam:
-            raise OptionError("EssentialODE: give a system with one kind of constraint.")
+            raise OptionError("EssentialODE: give a system with one kind of constraint, or use StateSpace().")
+        if system.nmu and system.nq:
+            raise OptionError(
+                "EssentialODE: velocity constraints do not fix positions, so that u = R q has too few rows for them. "
+                "Use StateSpace()."
+            )
 
     def unknowns(self, system: System) -> list[Unknown]:
         self._check(system)
@@ -78,6 +85,30 @@ class EssentialODE(Formulation):
         first = ca.reshape(ca.jacobian(ca.vec(R), time), *shape)
         second = ca.reshape(ca.jacobian(ca.vec(first), time), *shape)
         return ca.substitute(R, time, t), ca.substitute(first, time, t), ca.substitute(second, time, t)
+
+    def start(self, system: System, at: At) -> dict[str, np.ndarray]:
+        env = Environment(system, ca.SX(at("p")))
+        R, R1, _ = (ca.evalf(x).full() for x in self._matrix(env, ca.SX(float(at("t")))))
+        B, C = (at("acceleration_by_lam"), at("G")) if system.nlam else (at("acceleration_by_mu"), at("K"))
+        if not (np.all(np.isfinite(R)) and np.all(np.isfinite(R1))):
+            raise OptionError("EssentialODE(R=...): R or its derivative is not finite at the start; give a smooth R.")
+        product = np.abs(unit(R) @ unit(B.T).T)
+        if product.max(initial=0.0) > 1e-8:
+            i, j = np.unravel_index(int(product.argmax()), product.shape)
+            raise OptionError(
+                f"EssentialODE(R=...): R B is not zero at the start: row {i} of R times column {j} of B = M^-1 G^T is "
+                f"{product[i, j]:.2g} (both of length 1). Give R with R B = 0, or use StateSpace()."
+            )
+        s = np.linalg.svd(np.vstack([unit(R), unit(C)]), compute_uv=False)
+        if not s[-1] > 1e-8 * s[0]:
+            raise OptionError(
+                "EssentialODE(R=...): [R; G] is singular at the start, so that u = R x does not fix the state. Give R "
+                "independent rows."
+            )
+        q, v = at("q"), at("v")
+        if not system.nq:
+            return {"u": R @ v, "acc": at("a")}
+        return {"u": R @ q, "u_dot": R @ v + R1 @ q, "acc": at("a")}
 
     def acceleration(self, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]) -> ca.SX:
         return x["acc"]

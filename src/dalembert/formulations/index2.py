@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dalembert.formulations.base import Equation, Formulation, Unknown, mechanical_unknowns, register
+from dalembert.formulations.base import Equation, Formulation, Unknown, check_rate, mechanical_unknowns, register
 from dalembert.model.point import Point
 from dalembert.model.system import System
-from dalembert.status import OptionError
 
 
 @register
@@ -31,8 +30,11 @@ class Index2(Formulation):
 
     name: ClassVar[str] = "index-2"
     summary: ClassVar[str] = "constraints at velocity level; velocities are exact, positions drift slowly"
-    satisfies: ClassVar[frozenset[str]] = frozenset({"velocity"})
     own_multipliers: ClassVar[bool] = True
+
+    @property
+    def satisfies(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset({"velocity"} if self.gamma == 0 else ())
 
     def unknowns(self, system: System) -> list[Unknown]:
         return mechanical_unknowns(system, velocity_index=1, multiplier_index=2)
@@ -41,10 +43,7 @@ class Index2(Formulation):
         return [Equation("constraints'", point.g_dot + self.gamma * point.g), Equation("velocity constraints", point.k)]
 
     def __post_init__(self) -> None:
-        if not self.gamma >= 0:
-            raise OptionError(
-                f"Index2(gamma={self.gamma!r}): a negative rate makes position errors grow; give gamma >= 0."
-            )
+        check_rate("Index2", "gamma", self.gamma, "position errors grow; give gamma >= 0.")
 
     def describe(self) -> str:
         return "index-2" if self.gamma == 0 else f"index-2 (gamma = {self.gamma:g})"

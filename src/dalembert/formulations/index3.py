@@ -27,7 +27,8 @@ class Index3(Formulation):
     own_multipliers: ClassVar[bool] = True
 
     def unknowns(self, system: System) -> list[Unknown]:
-        return mechanical_unknowns(system, velocity_index=2, multiplier_index=3)
+        # without position constraints velocities are as well determined as in an ODE
+        return mechanical_unknowns(system, velocity_index=2 if system.nlam else 1, multiplier_index=3)
 
     def constraint_equations(self, point: Point) -> list[Equation]:
         return [Equation("constraints", point.g, row=1), Equation("velocity constraints", point.k)]

@@ -16,6 +16,8 @@ from typing import Any, ClassVar
 from dalembert.formulations.base import Equation, Formulation, Unknown, mechanical_unknowns, register
 from dalembert.model.point import Point
 from dalembert.model.system import System
+from dalembert.numerics.projection import Projection
+from dalembert.status import OptionError
 
 
 @register
@@ -36,6 +38,12 @@ class Overdetermined(Formulation):
     name: ClassVar[str] = "overdetermined"
     summary: ClassVar[str] = "index-1 step, then projection with weight W"
     projects: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "weight", Projection(weight=self.weight).weight)  # checked, and hashable
+        except OptionError as problem:
+            raise OptionError(str(problem).replace("Projection(", "Overdetermined(")) from None
 
     @property
     def projection_options(self) -> dict[str, Any]:

@@ -16,13 +16,14 @@ is large or turns fast, which is what this form is for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import casadi as ca
+import numpy as np
 
-from dalembert.formulations.base import Equation, Formulation, Unknown, mechanical_unknowns, register
-from dalembert.formulations.directions import check_direction, direction
+from dalembert.formulations.base import At, Equation, Formulation, Unknown, mechanical_unknowns, register
+from dalembert.formulations.directions import check_direction, check_regular, direction
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
 from dalembert.status import OptionError
@@ -57,7 +58,11 @@ class ProjectedInvariants(Formulation):
             )
         if self.balanced and self.levels != 2:
             raise OptionError("ProjectedInvariants(balanced=True) needs levels=2: it couples the two levels.")
-        pair = isinstance(self.D, (tuple, list)) and len(self.D) == 2 and any(isinstance(d, str) for d in self.D)
+        pair = (
+            isinstance(self.D, (tuple, list))
+            and len(self.D) == 2
+            and (any(isinstance(d, str) for d in self.D) or all(np.ndim(d) == 2 for d in self.D))
+        )
         given = tuple(self.D) if pair else (self.D, self.D)
         object.__setattr__(self, "D", tuple(check_direction("ProjectedInvariants", d) for d in given))
 
@@ -80,12 +85,31 @@ class ProjectedInvariants(Formulation):
 
     def unknowns(self, system: System) -> list[Unknown]:
         n_eta, n_tau = self._sizes(system)
-        return [
+        out = [
             *mechanical_unknowns(system, velocity_index=1, multiplier_index=1),
             Unknown("acc", system.nv, False, column=1, controlled=False),
             Unknown("eta", n_eta, False, index=2, controlled=False),
             Unknown("tau", n_tau, False, column=1, index=2, controlled=False),
         ]
+        # Pc: tau moves positions and velocities alike, so that both are scaled like positions
+        lower = ("v", "w", "lam", "mu", "acc", "tau") if self.balanced and n_eta else ()
+        return [replace(u, column=u.column - 1) if u.name in lower else u for u in out]
+
+    def equations(
+        self, env: Environment, t: ca.SX, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]
+    ) -> list[Equation]:
+        rows = super().equations(env, t, x, x_dot)
+        if not (self.balanced and env.system.nlam):
+            return rows
+        same = ("kinematics", "constraints", "contact", "dynamics")
+        return [row if row.label in same else replace(row, row=row.row + 1) for row in rows]
+
+    def start(self, system: System, at: At) -> dict[str, np.ndarray]:
+        for D in dict.fromkeys(self.D[: self.levels] if system.nlam else ()):
+            check_regular("ProjectedInvariants", D, system, at, "lam")
+        if system.nmu:
+            check_regular("ProjectedInvariants", self.D[0], system, at, "mu")
+        return {"acc": at("a")}
 
     def constraint_equations(self, point: Point) -> list[Equation]:
         velocities = [Equation("constraints'", point.g_dot)] if self.levels == 2 else []
@@ -105,7 +129,7 @@ class ProjectedInvariants(Formulation):
         out = x["v"]
         if system.nlam:
             out = out + direction("ProjectedInvariants", self.D[0], point, "lam") @ x["eta"]
-        if self.balanced:
+        if self.balanced and system.nlam:
             out = out + point.g_dot_q.T @ x["tau"][: system.nlam]
         return out
 

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import casadi as ca
+import numpy as np
 
-from dalembert.formulations.base import Equation, Formulation, Unknown, mechanical_unknowns, register
-from dalembert.formulations.directions import check_direction, direction
+from dalembert.formulations.base import At, Equation, Formulation, Unknown, mechanical_unknowns, register
+from dalembert.formulations.directions import check_direction, check_regular, direction
 from dalembert.model.point import Point
 from dalembert.model.system import System
 
@@ -49,6 +50,11 @@ class StabilizedIndex2(Formulation):
     def unknowns(self, system: System) -> list[Unknown]:
         eta = Unknown("eta", system.nlam, False, index=2, controlled=False)
         return [*mechanical_unknowns(system, velocity_index=1, multiplier_index=2), eta]
+
+    def start(self, system: System, at: At) -> dict[str, np.ndarray]:
+        if system.nlam:
+            check_regular("StabilizedIndex2", self.D, system, at, "lam")
+        return {}
 
     def constraint_equations(self, point: Point) -> list[Equation]:
         return [

@@ -20,7 +20,8 @@ from typing import Any, ClassVar
 import casadi as ca
 import numpy as np
 
-from dalembert.formulations.base import Equation, Formulation, Unknown, mechanical_unknowns, register
+from dalembert.formulations.base import At, Equation, Formulation, Unknown, mechanical_unknowns, register
+from dalembert.formulations.directions import unit
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
 from dalembert.status import OptionError
@@ -45,7 +46,10 @@ class StateSpace(Formulation):
 
     def __post_init__(self) -> None:
         if self.R is not None:
-            matrix = np.atleast_2d(np.asarray(self.R, dtype=float))
+            try:
+                matrix = np.atleast_2d(np.asarray(self.R, dtype=float))
+            except (TypeError, ValueError):
+                matrix = np.full((1, 1), np.nan)
             if matrix.ndim != 2 or not np.all(np.isfinite(matrix)):
                 raise OptionError("StateSpace(R=...): give a finite matrix with a row for each degree of freedom.")
             object.__setattr__(self, "R", tuple(map(tuple, matrix.tolist())))
@@ -62,6 +66,9 @@ class StateSpace(Formulation):
     def unknowns(self, system: System) -> list[Unknown]:
         acceleration = Unknown("acc", system.nv, False, column=1, controlled=False)
         return [*mechanical_unknowns(system, velocity_index=1, multiplier_index=1), acceleration]
+
+    def start(self, system: System, at: At) -> dict[str, np.ndarray]:
+        return {"acc": at("a")}
 
     def data_size(self, system: System) -> int:
         (a, n), (b, _) = self._shapes(system)
@@ -82,8 +89,7 @@ class StateSpace(Formulation):
             )
         if a not in (0, b):
             raise OptionError("StateSpace(R=...) cannot serve a system with both kinds of constraints; leave R out.")
-        norms = np.linalg.norm(C, axis=1, keepdims=True)
-        s = np.linalg.svd(np.vstack([R / np.linalg.norm(R, axis=1, keepdims=True), C / norms]), compute_uv=False)
+        s = np.linalg.svd(np.vstack([unit(R), unit(C)]), compute_uv=False)
         if s[-1] < 1e-8 * s[0]:
             raise OptionError(
                 "StateSpace(R=...): [R; G] is singular at the start, so R q does not fix the positions. Choose rows of "

@@ -63,7 +63,7 @@ class UnderlyingODE(Formulation):
             Equation("kinematics", x_dot["q"] - system.space.rate(x["q"], x["v"])),
             Equation("acceleration", x_dot["v"] - answer[: system.nv], row=-1),
             Equation("dynamics", x_dot["r"] - eliminated(point.dynamics), row=-1),
-            Equation("auxiliary", eliminated(point.auxiliary)),
+            Equation("auxiliary", eliminated(point.auxiliary), row=-1),
             Equation("contact", point.h),
         ]
         return [row for row in rows if row.expr.numel()]

@@ -21,8 +21,8 @@ from dalembert.status import OptionError
 class StepData:
     """Symbols of a step: d = [t, h, c, first, second, p, data].
 
-    ``c`` are the numbers of the coefficient function; ``first`` and ``second`` are its combinations of past rows (of the
-    unknowns and what the method carries along).
+    ``c`` are the numbers of the coefficient function; ``first`` and ``second`` are its combinations of past rows (of
+    the unknowns and what the method carries along).
     """
 
     t: ca.SX
@@ -136,6 +136,9 @@ class Integrator(ABC):
             )
         if not system.space.flat:
             raise OptionError(f"method {self.name!r} needs a Euclidean configuration space.")
+
+    def check_run(self, fixed: bool) -> None:
+        """Refuse ways of running that the method is not made for."""
 
     def describe(self) -> str:
         """One line for people."""

@@ -27,7 +27,7 @@ class BDF(BackwardDifferences):
     max_order
         Largest order the controller may use, 1 to 6. With a fixed step it is the order of the run.
     start
-        With a fixed step: "accurate" starting values of full order, or "ramp" (orders 1, 2, ... from the first step on).
+        With a fixed step: "accurate" starting values of full order, or "ramp": orders 1, 2, ... from the first step.
 
     References
     ----------

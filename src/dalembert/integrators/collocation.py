@@ -7,7 +7,7 @@
     M A_i = f(Q_i, V_i, L_i) - G^T L_i,            0 = g(Q_i)        (or what the formulation puts in its place)
     q+ = q + h v + h^2 sum_j (b A)_j A_j,          v+ = v + h sum_j b_j A_j
 
-Constraint rows are divided by h^2 and stage multipliers are unknowns, which keeps the matrix well conditioned as h -> 0.
+Constraint rows are divided by h^2 and stage multipliers are unknowns: the matrix stays well conditioned as h -> 0.
 """
 
 from __future__ import annotations

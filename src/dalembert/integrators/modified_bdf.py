@@ -8,9 +8,9 @@ Unknowns are q_n and lam_n; v_n and a_n are affine in q_n. Two ways of making a_
 "interpolant": v_n = p'(t_n), a_n = p''(t_n) for the polynomial p through q_n, ..., q_{n-k-1}. No poles, no memory of
 orders; order k in q, v and lam under any change of steps that keeps the recursion stable.
 
-"thesis": v_n by ordinary BDF of order k, a_n = sum_j b_j v_{n-j} with b chosen such that a_n is exact for polynomials q of
-degree k+1, given how each stored v was made [W05, (3.8)-(3.12)]. Its coefficients have poles after step reductions, so it
-is meant for order <= 2 and for the tables of the thesis.
+"thesis": v_n by ordinary BDF of order k, a_n = sum_j b_j v_{n-j} with b chosen such that a_n is exact for polynomials
+q of degree k+1, given how each stored v was made [W05, (3.8)-(3.12)]. Its coefficients have poles after step
+reductions: it is offered with prescribed steps only, for the tables of the thesis.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ModifiedBDF(Integrator):
     variant
         "interpolant" (default) or "thesis", see the head of the file.
     start
-        With a fixed step: "accurate" starting values of full order, or "ramp" (orders 1, 2, ... from the first step on).
+        With a fixed step: "accurate" starting values of full order, or "ramp": orders 1, 2, ... from the first step.
     """
 
     max_order: int = 5
@@ -63,6 +63,10 @@ class ModifiedBDF(Integrator):
     def __post_init__(self) -> None:
         if isinstance(self.max_order, bool) or not isinstance(self.max_order, int) or not 1 <= self.max_order <= 5:
             raise OptionError(f"ModifiedBDF(max_order={self.max_order!r}): orders 1 to 5 are usable.")
+        if self.variant == "interpolant" and self.start == "ramp":
+            raise OptionError(
+                "ModifiedBDF(start='ramp') needs variant='thesis': the interpolant wants k+1 past points."
+            )
         for option, allowed in (("variant", ("interpolant", "thesis")), ("start", ("accurate", "ramp"))):
             if getattr(self, option) not in allowed:
                 raise OptionError(f"ModifiedBDF({option}={getattr(self, option)!r}): choose {' or '.join(allowed)}.")
@@ -85,6 +89,13 @@ class ModifiedBDF(Integrator):
         super().check(system, formulation)
         if not system.nq:
             raise OptionError("ModifiedBDF integrates second-order systems; this one is of first order. Use BDF.")
+
+    def check_run(self, fixed: bool) -> None:
+        if self.variant == "thesis" and not fixed:
+            raise OptionError(
+                "ModifiedBDF(variant='thesis') has coefficients with poles where steps shrink; give the steps with h=, "
+                "or use variant='interpolant'."
+            )
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
         return [u for u in formulation.unknowns(system) if u.name != "v"]

@@ -43,6 +43,8 @@ from dalembert.numerics.runstate import (
     REJECTED,
     RENEW_QUALITY,
     RESERVE,
+    RESTART_AFTER,
+    RESTARTS,
     RUN_TYPE,
     RUNNING,
     STEP_LIMIT,
@@ -87,6 +89,9 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
         if room < 2 or output.event_t.size - run.whole[EVENTS_STORED] <= run.whole[N_EVENTS]:
             return RUNNING
         fixed = run.whole[FIXED] == 1
+        if run.whole[RESTARTS] == 1 and run.whole[IN_A_ROW] >= RESTART_AFTER and not fixed:
+            run.whole[CHANGE_DATA] = 2
+            return RUNNING
         if fixed:
             h = run.steps[run.whole[STEPS]]
             t_new = t_end if run.whole[STEPS] + 1 == run.steps.size else t + h

@@ -26,9 +26,9 @@ SLOW = 0.1  # contraction rate beyond which the matrix is renewed within the ite
 
 # positions in Newton.whole: addresses, sizes, and where the parts of Newton.real begin
 (
-    RESIDUAL, MATRIX, FACTOR, SOLVE, GETRF, GETRS, N, N_DATA, N_LU, NNZ, LINEAR, EVERY,
+    RESIDUAL, MATRIX, FACTOR, SOLVE, GETRF, GETRS, N, N_DATA, N_LU, NNZ, LINEAR, EVERY, POLISH,
     AT_X, AT_D, AT_F, AT_DX, AT_LU, AT_DENSE, INFO, ONE, LETTER, PATTERN,
-) = range(22)  # fmt: skip
+) = range(23)  # fmt: skip
 # positions in Newton.real before the parts: is there a factorisation, is it LAPACK's, last contraction rate, and that
 # of a matrix fresh from this very step
 FACTORIZED, BY_LAPACK, RATE, FRESH_RATE = 0, 1, 2, 3
@@ -61,6 +61,12 @@ def unknowns(nw):  # type: ignore[no-untyped-def]
 def data(nw):  # type: ignore[no-untyped-def]
     """View of d (nd,)."""
     return nw.real[nw.whole[AT_D] : nw.whole[AT_D] + nw.whole[N_DATA]]
+
+
+@inner
+def forget(nw):  # type: ignore[no-untyped-def]
+    """The factorisation no longer fits; the next solve makes a new one."""
+    nw.real[FACTORIZED] = 0.0
 
 
 @inner
@@ -152,8 +158,10 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
         if code != CONVERGED:
             return code
     every = nw.whole[EVERY] == 1
+    polish, polished = nw.whole[POLISH] == 1, False
     renew = False
     previous = 0.0
+    grown = 1.0  # how much larger than at the start the unknowns have become: rounding grows with them
     for iteration in range(max_iterations):
         if (every and iteration > 0) or renew:  # full Newton or Gauss-Newton; or the matrix is too old
             code = factorize(nw, counters)
@@ -168,7 +176,7 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
             satisfied = True
             for i in range(n):
                 bound = nw.real[start + i]
-                if bound >= 0.0 and not abs(F[i]) <= bound:
+                if bound >= 0.0 and not abs(F[i]) <= bound * grown:
                     satisfied = False
             if satisfied:
                 return CONVERGED
@@ -180,20 +188,20 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
             x[i] += dx[i]
             total += dx[i]
             size = max(size, abs(dx[i]) * weights[i])
+            grown = max(grown, abs(x[i]) * weights[i])
         if not np.isfinite(total):
             nw.real[FACTORIZED] = 0.0
             return NOT_FINITE
         if by_rows:
             # at the rounding level the updates stop shrinking: nothing more to gain
-            if iteration >= 2 and size >= 0.5 * previous and size <= 1e-10:
+            if iteration >= 2 and size >= 0.5 * previous and size <= 1e-10 * grown:
                 return CONVERGED
         elif linear and fresh:
             if iteration > 0 or nw.real[BY_LAPACK] == 1.0 or nw.real[growth] < REFINE_LIMIT:
                 return CONVERGED  # else one step of iterative refinement
         elif iteration == 0:
             # with a fresh matrix the rate is that of the last steps; an old one has to prove itself
-            rate = min(0.3, nw.real[FRESH_RATE]) if fresh else 0.3
-            if size * rate <= 0.1 * tolerance:
+            if fresh and not polish and size * min(0.3, nw.real[FRESH_RATE]) <= 0.1 * tolerance:
                 nw.real[FRESH_RATE] *= AGING
                 return CONVERGED
         else:
@@ -201,14 +209,18 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
             nw.real[RATE] = theta
             if fresh and iteration == 1:
                 nw.real[FRESH_RATE] = theta + 1e-6
-            renew = theta > SLOW
-            if theta >= 0.9 and not (fresh and iteration == 1):
+            if theta >= 0.9 and fresh and iteration > 1:
                 if size <= max(1e-13, stall):  # rounding, or the noise of difference quotients
                     return CONVERGED
                 nw.real[FACTORIZED] = 0.0
                 return DIVERGED
             if (theta < 0.9 and size * theta / (1.0 - theta) <= tolerance) or size <= 1e-15:
-                return CONVERGED
+                if polished or not polish:
+                    return CONVERGED
+                polished = True
+            if theta > SLOW:  # updates of an old matrix may be small for no good reason
+                renew = True
+                fresh = True
         previous = size
     nw.real[FACTORIZED] = 0.0
     if by_rows and previous <= 1e-14:

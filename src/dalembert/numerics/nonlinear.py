@@ -43,6 +43,8 @@ class Nonlinear:
         One iteration solves it.
     every : bool
         A fresh matrix in every iteration instead of one for all.
+    polish : bool
+        Iterate once more than the tolerance asks for, so that the equations hold to rounding.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Nonlinear:
     env: Environment
     linear: bool = False
     every: bool = False
+    polish: bool = False
     plan: EliminationPlan | None = field(default=None)
 
     @property
@@ -116,6 +119,7 @@ class Nonlinear:
             nnz,
             int(self.linear),
             int(self.every),
+            int(self.polish),
             *starts,
             0,
             1,

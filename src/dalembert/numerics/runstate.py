@@ -30,8 +30,10 @@ DATA_OUTDATED = int(Status.DATA_OUTDATED)
 
 # data of a formulation: renewed below RENEW; a step that leaves it below WORST, or ages it too much, is repeated
 RENEW_QUALITY, WORST_QUALITY, MOST_AGEING = 0.7, 0.2, 0.7
+RESTART_AFTER = 4  # failures in a row, for methods that do not bear large reductions of the step
 
 MOST_ITERATIONS = 10  # of Newton in a step
+MOST_CHANGE = 0.25  # of the leading coefficient before the matrix is renewed
 
 HISTORY = 12  # past rows kept: order 6 needs 8 for the estimate of order 7, modified BDF of order 5 looks back 10
 # What a coefficient function writes: two numbers for the step equations, then the weights of past rows in the
@@ -46,16 +48,18 @@ VELOCITY = ESTIMATE + 3 * (HISTORY + 1)
 N_COEFFICIENTS = VELOCITY + 3
 
 # positions in Run.real
-T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL = range(10)
-N_REAL = 10
+T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL, FACTORED_AT = (
+    range(11)
+)
+N_REAL = 11
 # positions in Run.whole
 (
     ORDER, NODES, AT_ORDER, STEPS, REJECTED, FAILURES, STORED, NEXT_EVAL, PROJECTIONS, IN_A_ROW, LAST_CAUSE,
     MAX_ORDER, FIXED, N_STAGES, OWN_MULTIPLIERS, N_EVAL, N_STEP, STEP_LIMIT, PROJECT_ERROR, N_EVENTS, EVENTS_STORED,
     TERMINAL, STORE_STEPS, CHUNK_END, COEFFICIENTS, EVENT_KERNEL, MONITOR, CHANGE_DATA, N_PAST, START, UPDATE, ERROR,
-    RESERVE, HOLD, SINCE_CHANGE,
-) = range(35)  # fmt: skip
-N_WHOLE = 35
+    RESERVE, HOLD, SINCE_CHANGE, RESTARTS,
+) = range(36)  # fmt: skip
+N_WHOLE = 36
 
 
 class Run(NamedTuple):

@@ -13,7 +13,18 @@ from dalembert.numerics.control import (
     weighted_norm,
 )
 from dalembert.numerics.native import call_coefficients, call_kernel, inner
-from dalembert.numerics.newton import AT_D, AT_X, CONVERGED, DIVERGED, FACTORIZATIONS, at, data, newton, unknowns
+from dalembert.numerics.newton import (
+    AT_D,
+    AT_X,
+    CONVERGED,
+    DIVERGED,
+    FACTORIZATIONS,
+    at,
+    data,
+    forget,
+    newton,
+    unknowns,
+)
 from dalembert.numerics.newton import NOT_FINITE as NEWTON_NOT_FINITE
 from dalembert.numerics.newton import SINGULAR as NEWTON_SINGULAR
 from dalembert.numerics.newton import USER_ERROR as NEWTON_USER_ERROR
@@ -23,6 +34,7 @@ from dalembert.numerics.runstate import (
     DATA_OUTDATED,
     ERROR,
     ESTIMATE,
+    FACTORED_AT,
     FIRST,
     HISTORY,
     HOLD,
@@ -30,6 +42,7 @@ from dalembert.numerics.runstate import (
     MAX_ORDER,
     MONITOR,
     MOST_AGEING,
+    MOST_CHANGE,
     MOST_ITERATIONS,
     MULTIPLIER_TOLERANCE,
     N_NUMBERS,
@@ -156,6 +169,10 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     for i in range(n_past, new.size):  # accelerations are solved for where they are wanted, never extrapolated
         new[i] = 0.0
     set_weights(run, h, new)
+    leading = c[0] if c[0] != 0.0 else 1.0 / h
+    if not abs(leading / run.real[FACTORED_AT] - 1.0) <= MOST_CHANGE:
+        forget(step)
+        run.real[FACTORED_AT] = leading
     before = run.counters[FACTORIZATIONS]
     code = DIVERGED
     for _ in range(2):
@@ -242,7 +259,7 @@ def choose(run, step, stages, error):  # type: ignore[no-untyped-def]
     """Order and size of the next step; called before `accept`."""
     k = run.whole[ORDER]
     best, ratio = k, factor_for(error, k, BIAS_SAME)
-    if run.whole[AT_ORDER] > k:  # the estimates of other orders want k+1 steps at this one
+    if run.whole[ERROR] == 0 and run.whole[AT_ORDER] > k:  # estimates of other orders want k+1 steps at this one
         if k > 1:
             down = factor_for(error_of(run, step, stages, 0), k - 1, BIAS_DOWN)
             if down > ratio:

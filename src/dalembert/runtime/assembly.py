@@ -6,7 +6,7 @@ Built once per combination and kept with the system; parameters, initial values 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import casadi as ca
@@ -160,13 +160,16 @@ def assemble(
     stage_systems = projection.stages(data) if projection is not None else []
     multiplier_system = multiplier_stage(data)
     step_system, equations, n_past = _step(system, method, formulation, layout)
+    if projection is None and formulation.satisfies & {"position", "velocity"}:
+        step_system = replace(step_system, polish=True)  # the step itself has to keep the constraints to rounding
 
     rows = _sample_rows(layout, start["row"])
     t, p, h = start["t"], start["p"], start["h"]
     phi0 = np.zeros(system.nphi)
     numbers = formulation.sample_data(system)
     step_system = step_system.planned(
-        [(np.resize(row, step_system.n), np.concatenate([[t, s, 1 / s, 1 / s**2], row[:n_past], row[:n_past], p, numbers]))
+        [(np.resize(row, step_system.n),
+          np.concatenate([[t, s, 1 / s, 1 / s**2], row[:n_past], row[:n_past], p, numbers]))
          for row, s in zip(rows, np.resize(h * np.logspace(-3, 1, 5), len(rows)), strict=True)]
     )  # fmt: skip
 

@@ -83,7 +83,7 @@ def execute(
         itself = Starter(work, method, formulation)
         begun, output = _seed(work, starter or itself, row, options, run, output)
     elif options.steps is None and starter is not None:
-        begun, output = _warm_up(work, starter, row, options, run)
+        begun, output = _warm_up(work, method, starter, options, run, output)
     parameters = np.concatenate([[0.0], work.p])
     if options.event_rules.shape[1]:
         parameters[0] = run.real[runstate.T]
@@ -103,12 +103,15 @@ def execute(
                 chunk = min(chunk * 2, 1 << 40)
             elif took > 2 * SLICE:
                 chunk = max(chunk // 2, 1)
-            if run.whole[runstate.CHANGE_DATA]:
+            if run.whole[runstate.CHANGE_DATA] == 1:
                 _choose_data(work, formulation, run)
                 switches.append(float(run.real[runstate.T]))
+            elif run.whole[runstate.CHANGE_DATA] == 2 and starter is not None:
+                restarted, output = _warm_up(work, method, starter, options, run, output)
+                status = int(restarted)
             if progress is not None:
                 progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
-            output = _grow(run, output)
+            output = _make_room(run, output, 0, 0)
     except KeyboardInterrupt:
         status = int(Status.INTERRUPTED)
     n, m = run.whole[runstate.STORED], run.whole[runstate.EVENTS_STORED]
@@ -157,6 +160,7 @@ def _prepare(
     whole[runstate.N_PAST] = assembly.n_past
     whole[runstate.RESERVE] = -max_order if method.one_step else method.reserve
     whole[runstate.HOLD] = int(method.hold)
+    whole[runstate.RESTARTS] = int(method.needs_starter)
     for position, name in ((runstate.START, "start"), (runstate.UPDATE, "update"), (runstate.ERROR, "error")):
         whole[position] = assembly.kernels[name].address if name in assembly.kernels else 0
     power, controlled = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -178,7 +182,8 @@ def _prepare(
         real=real, whole=whole, nodes=nodes, rows=rows, slots=np.arange(runstate.HISTORY + 1, dtype=np.int64),
         coefficients=np.zeros(runstate.N_COEFFICIENTS), estimate=np.zeros(n),
         scratch=np.zeros((3, max(n, _most(work)))),
-        rtol=rtol, atol=atol, power=power, controlled=controlled, peak=np.abs(row), weights=np.zeros((2, max(n, assembly.n_step))),
+        rtol=rtol, atol=atol, power=power, controlled=controlled, peak=np.abs(row),
+        weights=np.zeros((2, max(n, assembly.n_step))),
         weight_of=weight_of, source=source,
         orders=np.full(runstate.HISTORY + 1, EXACT, dtype=np.int64),
         steps=options.steps if options.steps is not None else np.zeros(0), t_eval=t_eval,
@@ -255,19 +260,6 @@ def _outputs(run: runstate.Run, options: Options, row: np.ndarray) -> runstate.O
         np.zeros(size), np.zeros((size, row.size)), np.zeros(size, dtype=np.int64),
         np.zeros(events), np.zeros(events, dtype=np.int64), np.zeros((events, row.size)),
     )  # fmt: skip
-
-
-def _grow(run: runstate.Run, output: runstate.Output) -> runstate.Output:
-    """Double whatever is nearly full."""
-    if output.t.size - run.whole[runstate.STORED] < 3:
-        output = output._replace(t=_double(output.t), rows=_double(output.rows), order=_double(output.order))
-    if output.event_t.size - run.whole[runstate.EVENTS_STORED] <= run.whole[runstate.N_EVENTS] + 1:
-        output = output._replace(
-            event_t=_double(output.event_t),
-            event_index=_double(output.event_index),
-            event_rows=_double(output.event_rows),
-        )
-    return output
 
 
 def _double(x: np.ndarray) -> np.ndarray:
@@ -370,52 +362,92 @@ def _seed(
 
 
 def _warm_up(
-    work: Workspace, starter: Starter, row: np.ndarray, options: Options, run: runstate.Run
+    work: Workspace,
+    method: Integrator,
+    starter: Starter,
+    options: Options,
+    run: runstate.Run,
+    output: runstate.Output,
 ) -> tuple[Status, runstate.Output]:
-    """First part of a variable-step run by the starter; leaves equidistant rows for the method to go on from."""
+    """Go on by the starter for some steps from the last row; leaves equidistant rows for the method to go on from."""
     layout, direction = work.assembly.layout, float(np.sign(options.t1 - options.t0))
+    t0, row = float(run.real[runstate.T]), run.rows[run.slots[1]].copy()
+    work.complete(t0, row)
+    taken = int(run.whole[runstate.STEPS])
+    left = WARM_UP if options.max_steps is None else min(WARM_UP, options.max_steps - taken)
     careful = starter.options(
-        options, rtol=0.1 * options.rtol, atol=0.1 * options.atol, t_eval=None,
-        max_steps=min(WARM_UP, options.max_steps if options.max_steps is not None else WARM_UP),
+        options, t0=t0, rtol=0.1 * options.rtol, atol=0.1 * options.atol, t_eval=None, max_steps=left,
+        event_rules=run.event_rules,
     )  # fmt: skip
     begun = starter.run(row, layout, careful)
-    more = 1024 + begun.t.size + (0 if options.t_eval is None else options.t_eval.size)
-    output = runstate.Output(
-        np.zeros(more), np.zeros((more, layout.n)), np.zeros(more, dtype=np.int64),
-        np.zeros(64 + 2 * begun.event_t.size), np.zeros(64 + 2 * begun.event_t.size, dtype=np.int64),
-        np.zeros((64 + 2 * begun.event_t.size, layout.n)),
-    )  # fmt: skip
-    run.whole[runstate.STORED] = run.whole[runstate.NEXT_EVAL] = 0
+    end = float(begun.t[-1])
     if options.t_eval is None:
-        _store_many(run, output, begun.t, begun.rows, begun.orders)
+        skip = int(run.whole[runstate.STORED] > 0)  # the first point is there already
+        new = begun.t[skip:], begun.rows[skip:], begun.orders[skip:]
     else:
-        times = options.t_eval[direction * options.t_eval <= direction * begun.t[-1]]
-        _store_many(run, output, times, starter.sample(begun, times, layout), np.full(times.size, 1))
-        run.whole[runstate.NEXT_EVAL] = times.size
-    m = begun.event_t.size
-    output.event_t[:m], output.event_index[:m], output.event_rows[:m] = (
-        begun.event_t,
-        begun.event_index,
-        begun.event_rows,
-    )
-    run.whole[runstate.EVENTS_STORED] = m
+        ahead = options.t_eval[run.whole[runstate.NEXT_EVAL] :]
+        times = ahead[direction * ahead <= direction * end].copy()
+        new = times, starter.sample(begun, times, layout), np.ones(times.size, dtype=np.int64)
+        run.whole[runstate.NEXT_EVAL] += times.size
+    output = _make_room(run, output, new[0].size, begun.event_t.size)
+    _store_many(run, output, *new)
+    first = int(run.whole[runstate.EVENTS_STORED])
+    events = slice(first, first + begun.event_t.size)
+    output.event_t[events], output.event_index[events] = begun.event_t, begun.event_index
+    output.event_rows[events] = begun.event_rows
+    run.whole[runstate.EVENTS_STORED] += begun.event_t.size
     run.event_rules[:] = begun.state.event_rules
     for position in (runstate.STEPS, runstate.REJECTED, runstate.FAILURES, runstate.PROJECTIONS):
-        run.whole[position] = begun.state.whole[position]
-    run.counters[:] = begun.state.counters
+        run.whole[position] += begun.state.whole[position]
+    run.counters[:] += begun.state.counters
     run.peak[:] = np.maximum(run.peak, np.abs(begun.rows).max(axis=0))
-    end = float(begun.t[-1])
+    run.slots[:] = np.arange(runstate.HISTORY + 1)
     run.real[runstate.T] = run.nodes[1] = end
     run.rows[1] = begun.rows[-1]
-    limited = options.max_steps is not None and begun.state.whole[runstate.STEPS] >= options.max_steps
-    if begun.status != Status.MAX_STEPS or limited:
+    run.whole[runstate.IN_A_ROW] = run.whole[runstate.CHANGE_DATA] = 0
+    exhausted = options.max_steps is not None and int(run.whole[runstate.STEPS]) >= options.max_steps
+    if begun.status != Status.MAX_STEPS or exhausted:
         return begun.status, output
-    h = direction * min(abs(float(begun.state.real[runstate.H])), abs(end - options.t0) / (SEEDS - 1))
-    run.nodes[1 : SEEDS + 1] = end - h * np.arange(SEEDS)
-    run.rows[1 : SEEDS + 1] = starter.sample(begun, run.nodes[1 : SEEDS + 1].copy(), layout)
+    h = min(abs(float(begun.state.real[runstate.H])), abs(end - t0) / (SEEDS - 1))
+    rtol, atol = spread(options, layout)
+    for _ in range(12):  # the step of the starter may be too large for the order of the method
+        nodes = end - direction * h * np.arange(SEEDS)
+        rows = starter.sample(begun, nodes, layout)
+        if _difference_error(method, layout, rows, h, rtol, atol) <= 0.3:
+            break
+        h *= 0.5
+    run.nodes[1 : SEEDS + 1], run.rows[1 : SEEDS + 1] = nodes, rows
+    run.orders[:] = EXACT
     run.whole[runstate.NODES], run.whole[runstate.ORDER] = SEEDS, run.whole[runstate.MAX_ORDER]
-    run.real[runstate.H] = h
+    run.whole[runstate.AT_ORDER] = run.whole[runstate.SINCE_CHANGE] = 0
+    run.real[runstate.H] = direction * h
     return Status.RUNNING, output
+
+
+def _difference_error(
+    method: Integrator, layout: Layout, rows: np.ndarray, h: float, rtol: np.ndarray, atol: np.ndarray
+) -> float:
+    """Size of the (k+2)-th differences of equidistant positions, in units of the tolerance, as errors of q and v."""
+    k = method.order_range(False)[1]
+    q = layout.slice("q")
+    difference = np.abs(np.diff(rows[: k + 3, q], n=k + 2, axis=0)).max(axis=0) / (k + 2)
+    v = layout.slice("v")
+    error_q = difference / (atol[q] + rtol[q] * np.abs(rows[0, q]))
+    error_v = difference / h / (atol[v] + rtol[v] * np.abs(rows[0, v]))
+    return float(max(error_q.max(), error_v.max()))
+
+
+def _make_room(run: runstate.Run, output: runstate.Output, points: int, events: int) -> runstate.Output:
+    """Output with space for so many more points and events."""
+    while output.t.size - run.whole[runstate.STORED] < points + 3:
+        output = output._replace(t=_double(output.t), rows=_double(output.rows), order=_double(output.order))
+    while output.event_t.size - run.whole[runstate.EVENTS_STORED] < events + run.whole[runstate.N_EVENTS] + 2:
+        output = output._replace(
+            event_t=_double(output.event_t),
+            event_index=_double(output.event_index),
+            event_rows=_double(output.event_rows),
+        )
+    return output
 
 
 def _store_many(

@@ -1,0 +1,122 @@
+"""The arguments of `solve`, checked at the door: each message names the argument, its value and what would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dalembert.model.system import System
+from dalembert.runtime.run import Options
+from dalembert.status import OptionError
+
+SMALLEST_RTOL = 100 * np.finfo(float).eps
+
+
+def check_common(system: Any, initial: Any) -> None:
+    if not isinstance(system, System):
+        raise OptionError(f"system is a {type(system).__name__}; build one with da.System(...) or da.Lagrangian(...).")
+    if initial not in ("check", "project", "assume"):
+        raise OptionError(f"initial={initial!r}: choose 'check', 'project' or 'assume'.")
+
+
+def check_choice(name: str, given: Any, kind: type, example: str) -> None:
+    if not isinstance(given, (str, kind)):
+        what = given.__name__ + " without parentheses" if isinstance(given, type) else repr(given)
+        raise OptionError(f"{name}={what}: give a name (see da.{name}s()) or an object such as {example}.")
+
+
+def numbers(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise OptionError(f"{name}={value!r}: give numbers.") from None
+
+
+def times(t_span: Sequence[float]) -> tuple[float, float]:
+    try:
+        t0, t1 = (float(x) for x in t_span)
+    except (TypeError, ValueError):
+        raise OptionError(f"t_span={t_span!r}: give the start and the end time, (t0, t1).") from None
+    if not (np.isfinite(t0) and np.isfinite(t1)):
+        raise OptionError(f"t_span=({t0}, {t1}): start and end must be finite.")
+    if t0 == t1:
+        raise OptionError(f"t_span=({t0:g}, {t1:g}) is empty: start and end are equal.")
+    return t0, t1
+
+
+def tolerance(name: str, value: Any, n: int) -> np.ndarray:
+    x = numbers(name, value)
+    if x.ndim > 1 or (x.ndim == 1 and x.size != n):
+        raise OptionError(f"{name} has shape {x.shape}; give a number or {n} numbers, one for each of (q, v, r).")
+    if not np.all(np.isfinite(x)) or np.any(x < 0):
+        raise OptionError(f"{name}={value!r} must be finite and not negative.")
+    return np.full(n, float(x)) if x.ndim == 0 else x.copy()
+
+
+def check_tolerances(options: Options, size: np.ndarray) -> None:
+    """``size``: magnitudes of the initial values of (q, v, r)."""
+    rtol, atol = options.rtol, options.atol
+    if np.any((rtol == 0) & (atol == 0)):
+        raise OptionError("rtol and atol are both zero: no solution is that accurate; raise one of them.")
+    small = (rtol > 0) & (rtol < SMALLEST_RTOL) & (atol < SMALLEST_RTOL)
+    small |= atol + rtol * size < SMALLEST_RTOL * size
+    if np.any(small):
+        i = int(small.argmax())
+        raise OptionError(
+            f"rtol={rtol[i]:g} with atol={atol[i]:g} is below what floating point can resolve; "
+            f"raise rtol to {SMALLEST_RTOL:.1g} or more."
+        )
+
+
+def positive(name: str, value: float) -> float:
+    if not isinstance(value, (int, float, np.floating, np.integer)) or not value > 0:
+        raise OptionError(f"{name}={value!r} must be positive.")
+    return float(value)
+
+
+def max_steps(value: int | None) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise OptionError(f"max_steps={value!r}: give a positive whole number, or None for no limit.")
+    return int(value)
+
+
+def steps(h: Any, t0: float, t1: float) -> np.ndarray | None:
+    """Prescribed step sizes: constant with a shorter last one, or as listed."""
+    if h is None:
+        return None
+    x = numbers("h", h)
+    if x.ndim > 1 or not np.all(np.isfinite(x)) or np.any(x == 0) or x.size == 0:
+        raise OptionError(f"h={h!r}: give a step size or a list of step sizes, not zero.")
+    span = t1 - t0
+    if x.ndim == 0:
+        size = abs(float(x))
+        count = max(1, int(np.ceil(abs(span) / size - 1e-9)))
+        return np.full(count, np.sign(span) * size)
+    steps = np.abs(x) * np.sign(span)
+    if not np.isclose(steps.sum(), span, rtol=1e-9):
+        raise OptionError(f"h: the steps add up to {steps.sum():g}, t_span is {span:g} long; they must agree.")
+    return steps
+
+
+def t_eval(t_eval: Any, t0: float, t1: float) -> np.ndarray | None:
+    if t_eval is None:
+        return None
+    x = np.ascontiguousarray(np.atleast_1d(numbers("t_eval", t_eval)))  # what compiled code takes
+    low, high = min(t0, t1), max(t0, t1)
+    if x.ndim != 1:
+        raise OptionError(f"t_eval has shape {x.shape}: give a list of times.")
+    if not np.all(np.isfinite(x)):
+        raise OptionError(f"t_eval contains {x[~np.isfinite(x)][0]}: give finite times.")
+    if x.size and (x.min() < low or x.max() > high):
+        raise OptionError(f"t_eval must lie within t_span; {x.min():g} .. {x.max():g} leaves [{low:g}, {high:g}].")
+    wrong = np.flatnonzero(np.diff(x) * np.sign(t1 - t0) <= 0)
+    if wrong.size:
+        i = wrong[0]
+        raise OptionError(
+            f"t_eval must be sorted in the direction of t_span, without repetitions: {x[i + 1]:g} follows {x[i]:g}."
+        )
+    return x

@@ -1,0 +1,69 @@
+"""How a run ended, in words: the time, the cause and what to try."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dalembert.numerics import runstate
+from dalembert.runtime.assembly import Workspace
+from dalembert.runtime.events import EventSet
+from dalembert.runtime.run import Result
+from dalembert.runtime.start import not_finite
+from dalembert.status import Status
+
+
+def message(
+    status: Status,
+    t: float,
+    work: Workspace,
+    result: Result,
+    error: BaseException | None,
+    events: EventSet,
+    t0: float,
+    row0: np.ndarray,
+) -> str:
+    """The status in words, with the time, the cause and what to try."""
+    if status == Status.SUCCESS:
+        return status.message
+    if status == Status.EVENT:
+        index = int(result.event_index[-1])
+        return f"Stopped by event {index} ({events.names[index]}) at t = {result.event_t[-1]:.10g}."
+    message = f"Stopped at t = {t:.10g} after {int(result.state.whole[runstate.STEPS])} steps. {status.message}"
+    if error is not None:
+        return f"{message} {type(error).__name__}: {error}"
+    if status in (Status.INTERRUPTED, Status.MAX_STEPS):
+        return message
+    system, layout = work.assembly.system, work.assembly.layout
+    state = result.state
+    for i in (1, 0):  # the last accepted row, then the trial that failed
+        row = state.rows[state.slots[i]]
+        try:
+            where = not_finite(system, layout, float(state.nodes[i]), row, work.p)
+        except Exception as problem:
+            where = f"a model function failed there ({problem})"
+        if where:
+            return f"{message} Cause: {where}."
+    return message + singularity(work, t, state.rows[state.slots[1]], t0, row0)
+
+
+def singularity(work: Workspace, t: float, row: np.ndarray, t0: float, row0: np.ndarray) -> str:
+    """Which constraints lose rank at a row, in words ('' if none do)."""
+    system = work.assembly.system
+    labels = [*system.names["constraints"], *system.names["velocity_constraints"]]
+    (_, C), (_, C0) = work.matrices(t, row), work.matrices(t0, row0)
+    if not labels or not np.all(np.isfinite(C)):
+        return ""
+    norms, norms0 = np.linalg.norm(C, axis=1), np.linalg.norm(C0, axis=1)
+    for i in np.flatnonzero(norms < 1e-2 * norms0):
+        return (
+            f" The gradient of the constraint {labels[i]!r} nearly vanishes here (norm {norms[i]:.2g}, at the start "
+            f"{norms0[i]:.2g}): this is a kinematic singularity."
+        )
+    s = np.linalg.svd(C / norms[:, None])
+    if s.S[-1] >= 1e-3 * s.S[0]:
+        return ""
+    heavy = [labels[i] for i in np.flatnonzero(np.abs(s.U[:, -1]) > 0.1)]
+    return (
+        f" The constraints {', '.join(map(repr, heavy))} are nearly dependent here (smallest singular value "
+        f"{s.S[-1]:.2g}): this is a kinematic singularity."
+    )
