@@ -48,7 +48,7 @@ def matrices(
     p = system.parameters.vector(values)
     r0 = np.zeros(system.nr) if system.nr else None
     state = da.consistent(system, q0, v0, parameters=values, initial="check", r0=r0)
-    layout = make_layout(system, formulation)
+    layout = make_layout(system, da.BDF(), formulation)
     row = initial_row(system, layout, **{x: getattr(state, x) for x in ("q", "v", "r", "w", "s", "lam", "mu", "a")})
     assembly = assemble(system, da.BackwardEuler(), formulation, None, {"t": 0.0, "row": row, "h": 1e-3, "p": p})
     rate = np.zeros(layout.n)
@@ -63,7 +63,8 @@ def matrices(
     scaled = ca.Function("matrix", [step.x, step.d], [step.jacobian, step.columns])
     powers = np.array([u.column for u in formulation.unknowns(system) for _ in range(u.size)])
     for h in SIZES:
-        d = np.concatenate([[0.0, h, 1 / h], rate[:n] - row[:n] / h, p, data])
+        past = rate[:n] - row[:n] / h
+        d = np.concatenate([[0.0, h, 1 / h, 0.0], past, np.zeros(n), p, data])
         J, columns = (np.asarray(x.full()) for x in scaled(row[:n], d))
         np.testing.assert_allclose(columns.ravel(), h ** -powers.astype(float))
         yield J, J / columns.T

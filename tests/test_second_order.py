@@ -1,7 +1,7 @@
 """Second-order systems solved directly: modified BDF and collocation.
 
-Expected orders: modified BDF of order k has order k in q, v and lam [Wunderlich 2005, chapter 3]; Radau IIA with s stages
-on index 3 has 2s-1, s, s-1 [Hairer, Lubich, Roche 1989], where superconvergence of a problem may add one.
+Expected orders: modified BDF of order k has order k in q, v and lam [Wunderlich 2005, chapter 3]; Radau IIA with s
+stages on index 3 has 2s-1, s, s-1 [Hairer, Lubich, Roche 1989], where superconvergence of a problem may add one.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from dalembert.analysis.rates import SINGULAR, Matrices, Rates, matrices, rates
 from dalembert.analysis.redundant import surplus_rows, without
 from dalembert.driver import solve
 from dalembert.formulations import Formulation, Index1, ProjectedInvariants, StabilizedIndex2
-from dalembert.integrators import Integrator
+from dalembert.integrators import BDF, Integrator
 from dalembert.model.system import System
 from dalembert.runtime.assembly import make_layout
 from dalembert.runtime.start import dependent_rows, initial_row, point_values, solve_contact

@@ -139,6 +139,7 @@ class Integrator(ABC):
 
     def check_run(self, fixed: bool) -> None:
         """Refuse ways of running that the method is not made for."""
+        return
 
     def describe(self) -> str:
         """One line for people."""

@@ -81,7 +81,7 @@ def locate(run, stages, multipliers, parameters, index, order):  # type: ignore[
 def watch(run, stages, multipliers, parameters, output, order):  # type: ignore[no-untyped-def]
     """Find, sort and store the events of the last step. Returns the terminal time, or NaN."""
     n = run.whole[N_EVENTS]
-    row = run.rows[run.slots[1]]
+    row = run.finished
     parameters[0] = run.nodes[1]
     evaluate_events(run, row, parameters, 1)
     first = run.whole[EVENTS_STORED]

@@ -145,7 +145,9 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
             ratio = choose(run, step, stages, error)
             run.real[H] = h * ratio
         if run.whole[STORE_STEPS] == 1 or run.whole[N_EVENTS] > 0:
-            code = complete(run, multipliers, t_new, new)
+            # a copy: what is reported must not change what the next steps see
+            copy(new, run.finished)
+            code = complete(run, multipliers, t_new, run.finished)
             if code != CONVERGED:
                 run.whole[LAST_CAUSE] = cause_of(code, MULTIPLIERS_FAILED)
                 if fixed or code == NEWTON_USER_ERROR:
@@ -192,7 +194,7 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
             if not np.isnan(stop):
                 store(run, output, stop, output.event_rows[run.whole[TERMINAL]], k)
             else:
-                store(run, output, t_new, run.rows[run.slots[1]], k)
+                store(run, output, t_new, run.finished, k)
         if not np.isnan(stop):
             return EVENT
         if run.whole[CHANGE_DATA] == 1:

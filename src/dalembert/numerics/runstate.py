@@ -87,6 +87,7 @@ class Run(NamedTuple):
     counters: np.ndarray
     event_values: np.ndarray  # (3, n_events): before, after, at a trial point
     event_rules: np.ndarray  # (2, n_events): direction, remaining count before the run ends (0: never)
+    finished: np.ndarray  # (n,): the last row with its multipliers and accelerations
     watched: np.ndarray  # [quality, rate], then t, p and the data of the formulation
 
 
@@ -106,7 +107,7 @@ _m8, _im = types.float64[:, ::1], types.int64[:, ::1]
 RUN_TYPE = types.NamedTuple(
     [
         _f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _im, _im, _i8, _f8, _f8, _i8, _m8, _im,
-        _f8,
+        _f8, _f8,
     ],
     Run,
 )  # fmt: skip

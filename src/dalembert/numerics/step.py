@@ -223,11 +223,16 @@ def error_of(run, step, stages, which):  # type: ignore[no-untyped-def]
     else:
         c, first = run.coefficients, ESTIMATE + which * (HISTORY + 1)
         for j in range(n):
-            total = 0.0
-            m = run.source[0, j]
-            for i in range(past + 1):
-                total += c[first + i] * run.rows[run.slots[i], m]
-            e[j] = total * c[VELOCITY + which] if run.source[1, j] == 1 else total
+            e[j] = 0.0
+        for i in range(past + 1):
+            w = c[first + i]
+            if w != 0.0:
+                row = run.rows[run.slots[i]]
+                for j in range(n):
+                    e[j] += w * row[run.source[0, j]]
+        for j in range(n):
+            if run.source[1, j] == 1:
+                e[j] *= c[VELOCITY + which]
     if run.whole[PROJECT_ERROR] == 1:
         for i in range(run.whole[N_STAGES]):
             project_estimate(stages[i], run.estimate)

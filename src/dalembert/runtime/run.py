@@ -188,7 +188,7 @@ def _prepare(
         orders=np.full(runstate.HISTORY + 1, EXACT, dtype=np.int64),
         steps=options.steps if options.steps is not None else np.zeros(0), t_eval=t_eval,
         counters=np.zeros(N_COUNTERS, dtype=np.int64), event_values=np.zeros((3, options.event_rules.shape[1])),
-        event_rules=options.event_rules.copy(),
+        event_rules=options.event_rules.copy(), finished=np.zeros(n),
         watched=np.concatenate([[1.0, 0.0, options.t0], work.p, np.zeros(formulation.data_size(system))]),
     )  # fmt: skip
 
