@@ -12,6 +12,7 @@ Constraint rows are divided by h^2 and stage multipliers are unknowns: the matri
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -45,8 +46,9 @@ class CollocationMethod(Integrator):
     takes: ClassVar[frozenset[str]] = frozenset({"index-1", "index-2", "index-3", "baumgarte"})
 
     @property
+    @abstractmethod
     def tableau(self) -> Collocation:
-        raise NotImplementedError
+        """The coefficients."""
 
     @property
     def equations_key(self) -> tuple[Any, ...]:
