@@ -18,8 +18,6 @@ from dalembert.formulations import Formulation
 from dalembert.status import ModelError, OptionError
 
 SLACK = 0.15
-# between the asymptotics and the error of the starting values there is little room for order 5 on this problem
-SLACK_OF = {("particle-8.1.1", 5): 0.25}
 HELD = 1e-12  # constraints: Newton's method ends at 0.02 (1e-12 + 1e-11 |x|) with fixed steps
 POINTS = 200  # at which a run is compared with the exact solution: that of the moving pivot takes its time
 
@@ -56,7 +54,7 @@ STEPS: dict[str, dict[int, tuple[float, tuple[int, ...]]]] = {
     },
     "particle-8.1.1": {
         1: (4.0, (2000, 4000, 8000)), 2: (4.0, (400, 800, 1600)), 3: (4.0, (160, 320, 640)), 4: (2.0, (40, 56, 80)),
-        5: (3.0, (168, 237, 336)),
+        5: (6.5, (300, 364, 440)),
     },
     "knife-edge": {
         1: (2.0, (1000, 2000, 4000)), 2: (2.0, (250, 500, 1000)), 3: (2.0, (100, 200, 400)), 4: (2.0, (80, 160, 320)),
@@ -121,17 +119,14 @@ def check_order(name: str, k: int, variant: str, exact: tuple[str, ...]) -> None
         errors.append(found)
     observed = slopes(counts, errors)
     print(name, variant, k, {x: round(s, 3) for x, s in observed.items()})
-    slack = SLACK_OF.get((name, k), SLACK)
-    assert all(abs(observed[x] - k) < slack for x in exact), observed
-    assert all(s > k - slack for s in observed.values()), observed
+    assert all(abs(observed[x] - k) < SLACK for x in exact), observed
+    assert all(s > k - SLACK for s in observed.values()), observed
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("name", ["pendulum", "moving-pivot", "particle-8.1.1"])
 def test_order_and_levels(name: str, variant: str, k: int) -> None:
-    if (name, variant, k) == ("particle-8.1.1", "index-3", 5):
-        pytest.skip("hidden by the starting values: this form computes them with errors of 5e-11 in v, 1e-7 in lam")
     check_order(name, k, variant, ("q", "v", "lam"))
 
 

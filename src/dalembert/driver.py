@@ -150,7 +150,9 @@ def solve(
         event_set.kernel(row, np.concatenate([[t0], p]))  # a function that fails does so here
     options.event_kernel, options.event_rules = event_set.address, event_set.rules
     options.first_step = _first_step(first_step, work, row, options)
-    starter = _starter(system, the_method, events, t0, t1, row, layout, p) if the_method.needs_starter else None
+    starter = None
+    if the_method.needs_starter or _starts_better(system, the_method, the_formulation, options):
+        starter = _starter(system, the_method, events, t0, t1, row, layout, p)
     integrate()  # compiled once per machine: not part of the run's time
     stats = Stats(
         compile_time=time.perf_counter() - begin,
@@ -229,6 +231,18 @@ def _assembly(
         start = {"t": t0, "row": row, "h": 1e-3 * (t1 - t0), "p": p}
         cache[key] = assemble(system, method, formulation, projection, start)
     return cache[key]
+
+
+def _starts_better(system: System, method: Integrator, formulation: Formulation, options: Options) -> bool:
+    """True if fixed steps of a form without projection are to begin with the more accurate points of another one.
+
+    The multipliers of index-2 and index-3 forms are differences of rounded values divided by h or h^2, and the tiny
+    first steps of a variable-step start leave little of them. A form that adds differential unknowns starts itself.
+    """
+    if options.steps is None or method.ramps or formulation.projects:
+        return False
+    known = {"q", "v", "r"}
+    return all(u.name in known for u in formulation.unknowns(system) if u.differential and u.size)
 
 
 def _starter(
