@@ -314,6 +314,26 @@ def speed():
     return textwrap.fill(text, 120)
 
 
+def advice_study():
+    """The advised form against the best one, from benchmarks/results/formulations.json."""
+    results = json.loads((ROOT / "benchmarks" / "results" / "formulations.json").read_text(encoding="utf-8"))
+
+    def milliseconds(entry, form):
+        return f"{1e3 * next(f['seconds'] for f in entry['forms'] if f['form'] == form):.2f}"
+
+    rows = [
+        [x["name"], x["text"], x["case"], f"`{x['advised']}`", milliseconds(x, x["advised"]), f"`{x['best']}`",
+         milliseconds(x, x["best"]), f"{x['ratio']:.2f}"]
+        for x in results["problems"]
+    ]  # fmt: skip
+    worst = max(x["ratio"] for x in results["problems"])
+    head = ["system", "what", "case", "advised", "ms", "best", "ms", "advised / best"]
+    return (
+        f"{table(head, rows)}\n\nWall time of BDF for a relative error of {number(results['target'])}; "
+        f"largest ratio {worst:.2f}."
+    )
+
+
 def weights():
     """Metric of the projection on a double pendulum with masses 1 and 100, against a run at a tight tolerance."""
     double = da.Lagrangian(
@@ -444,6 +464,7 @@ TABLES = {
     "ascher-petzold-agreement": agreement,
     "ascher-petzold-notes": lambda: paper_notes("ascher-petzold-1993"),
     "speed": speed,
+    "advice-study": advice_study,
 }
 
 
