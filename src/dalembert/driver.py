@@ -16,7 +16,6 @@ from dalembert.model.system import System
 from dalembert.numerics import runstate
 from dalembert.numerics.compiled import evaluate as evaluate_dense
 from dalembert.numerics.compiled import integrate
-from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
 from dalembert.numerics.projection import Projection
 from dalembert.runtime import arguments, report
@@ -118,7 +117,7 @@ def solve(
     arguments.check_choice("method", method, Integrator, "da.BDF()")
     if formulation is not None:
         arguments.check_choice("formulation", formulation, Formulation, "da.Index1()")
-    the_method = as_method(method, BDF)
+    the_method = as_method(method, BDF).for_run(h is not None)
     the_formulation = as_formulation(formulation, the_method.default_formulation)
     the_method.check(system, the_formulation)
     the_projection = as_projection(projection, the_formulation)
@@ -139,7 +138,6 @@ def solve(
     given = system.initial_values(q0, v0)
     layout = make_layout(system, the_method, the_formulation)
     row = initial_row(system, layout, **given, r=r0, w=w0, s=s0)
-    the_method.check_run(options.steps is not None)
     arguments.check_tolerances(options, np.abs(row[layout.indices(("q", "v", "r"))]))
     assembly = _assembly(system, the_method, the_formulation, the_projection, t0, t1, row, p)
     work = assembly.workspace(p)
@@ -151,8 +149,8 @@ def solve(
     options.event_kernel, options.event_rules = event_set.address, event_set.rules
     options.first_step = _first_step(first_step, work, row, options)
     starter = None
-    if the_method.needs_starter or _starts_better(system, the_method, the_formulation, options):
-        starter = _starter(system, the_method, events, t0, t1, row, layout, p)
+    if _starts_better(the_method, the_formulation, options):
+        starter = _starter(work, the_formulation, options, row)
     integrate()  # compiled once per machine: not part of the run's time
     stats = Stats(
         compile_time=time.perf_counter() - begin,
@@ -233,35 +231,30 @@ def _assembly(
     return cache[key]
 
 
-def _starts_better(system: System, method: Integrator, formulation: Formulation, options: Options) -> bool:
-    """True if fixed steps of a form without projection are to begin with the more accurate points of another one.
+def _starts_better(method: Integrator, formulation: Formulation, options: Options) -> bool:
+    """True if another method is to make the first points: for methods on a regular grid, and for fixed steps.
 
     The multipliers of index-2 and index-3 forms are differences of rounded values divided by h or h^2, and the tiny
-    first steps of a variable-step start leave little of them. A form that adds differential unknowns starts itself.
+    first steps of a variable-step start leave little of them.
     """
-    if options.steps is None or method.ramps or formulation.projects:
-        return False
-    known = {"q", "v", "r"}
-    return all(u.name in known for u in formulation.unknowns(system) if u.differential and u.size)
+    if options.steps is None:
+        return method.regular
+    return not method.ramps and not formulation.projects
 
 
-def _starter(
-    system: System,
-    method: Integrator,
-    events: Any,
-    t0: float,
-    t1: float,
-    row: np.ndarray,
-    layout: Layout,
-    p: np.ndarray,
-) -> Starter:
+def _starter(work: Workspace, formulation: Formulation, options: Options, row: np.ndarray) -> Starter:
     """BDF on the index-1 form, projected: starts itself, and its rows satisfy all constraints."""
+    system, p = work.assembly.system, work.p
     first, form = BDF(), Index1()
     own = make_layout(system, first, form)
-    begin = translate(row[None], layout, own)[0]
-    work = _assembly(system, first, form, Projection(), t0, t1, begin, p).workspace(p)
-    work.set_invariants(work.levels(t0, begin)["phi"])
-    return Starter(work, first, form, compile_events(events, system, own))
+    begin = translate(row[None], work.assembly.layout, own)[0]
+    its = _assembly(system, first, form, Projection(), options.t0, options.t1, begin, p).workspace(p)
+    its.set_invariants(its.levels(options.t0, begin)["phi"])
+
+    def finish(t: float, row: np.ndarray) -> None:
+        _start_formulation(work, formulation, t, row)
+
+    return Starter(its, first, form, finish)
 
 
 def prepare_start(work: Workspace, t: float, row: np.ndarray, initial: Initial, tolerance: float) -> None:

@@ -78,10 +78,8 @@ class Integrator(ABC):
     in_row: ClassVar[bool] = True
     # the order does not depend on past rows
     one_step: ClassVar[bool] = False
-    # begins with points made by another method
-    needs_starter: ClassVar[bool] = False
-    # let a step size stand for k+1 steps before it grows again
-    hold: ClassVar[bool] = False
+    # coefficients of constant steps: past rows are interpolated to a regular grid when the step changes
+    regular: ClassVar[bool] = False
 
     @property
     def equations_key(self) -> tuple[Any, ...]:
@@ -137,9 +135,9 @@ class Integrator(ABC):
         if not system.space.flat:
             raise OptionError(f"method {self.name!r} needs a Euclidean configuration space.")
 
-    def check_run(self, fixed: bool) -> None:
-        """Refuse ways of running that the method is not made for."""
-        return
+    def for_run(self, fixed: bool) -> Integrator:
+        """The method for prescribed steps, or for automatic ones; refuses ways of running that it is not made for."""
+        return self
 
     def describe(self) -> str:
         """One line for people."""

@@ -3,10 +3,18 @@
 [W05] L. Wunderlich, Numerical treatment of second order differential-algebraic systems, diploma thesis, TU Berlin 2005,
       chapter 3 (method idea: J. Sand).
 
-Unknowns are q_n and lam_n; v_n and a_n are affine in q_n. Two ways of making a_n:
+Unknowns are q_n and lam_n; v_n and a_n are affine in q_n. Three ways of making a_n:
+
+"regular": BDF of constant steps applied twice, a_n = (alpha * alpha) q / h^2 over q_n, ..., q_{n-2k}. When the step
+changes, past positions are interpolated to the new grid by polynomials of degree k+2: no poles, and the stability of
+BDF. Steps are kept for k+1 steps and grow by no more than `GROWTH_LIMITS`: interpolating and taking k+1 steps, over and
+over, then leaves no growing parasitic solutions. Reported velocities are of order k+1, BDF_{k+1} q. For automatic
+steps.
 
 "interpolant": v_n = p'(t_n), a_n = p''(t_n) for the polynomial p through q_n, ..., q_{n-k-1}. No poles, no memory of
-orders; order k in q, v and lam under any change of steps that keeps the recursion stable.
+orders; order k in q, v and lam under any change of steps that keeps the recursion stable. Its error is about twice that
+of "regular", and order 5 is not stable for stiff systems; but it bears steps that change all the time. For prescribed
+steps.
 
 "thesis": v_n by ordinary BDF of order k, a_n = sum_j b_j v_{n-j} with b chosen such that a_n is exact for polynomials
 q of degree k+1, given how each stored v was made [W05, (3.8)-(3.12)]. Its coefficients have poles after step
@@ -15,7 +23,7 @@ reductions: it is offered with prescribed steps only, for the tables of the thes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Literal
 
@@ -31,7 +39,17 @@ from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
 from dalembert.numerics.interpolation import derivative_weights, difference_weights, lagrange_weights
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.native import inner
-from dalembert.numerics.runstate import ESTIMATE, FIRST, HISTORY, N_COEFFICIENTS, PREDICTOR, SECOND, VELOCITY
+from dalembert.numerics.runstate import (
+    ESTIMATE,
+    FIRST,
+    GROWTH,
+    HISTORY,
+    N_COEFFICIENTS,
+    PREDICTOR,
+    REFINE,
+    SECOND,
+    VELOCITY,
+)
 from dalembert.status import OptionError
 
 
@@ -45,31 +63,30 @@ class ModifiedBDF(Integrator):
     max_order
         Largest order, 1 to 5.
     variant
-        "interpolant" (default) or "thesis", see the head of the file.
+        None (default): "regular" for automatic steps, "interpolant" for prescribed ones. Or "thesis". See the head of
+        the file.
     start
         With a fixed step: "accurate" starting values of full order, or "ramp": orders 1, 2, ... from the first step.
     """
 
     max_order: int = 5
-    variant: Literal["interpolant", "thesis"] = "interpolant"
+    variant: Literal["regular", "interpolant", "thesis"] | None = None
     start: Literal["accurate", "ramp"] = "accurate"
     name: ClassVar[str] = "modified-bdf"
     summary: ClassVar[str] = "BDF for second-order systems, orders 1 to 5, variable step and order"
     default_formulation: ClassVar[str] = "index-3"
     takes: ClassVar[frozenset[str]] = frozenset({"index-3"})
-    hold: ClassVar[bool] = True
-    needs_starter: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.max_order, bool) or not isinstance(self.max_order, int) or not 1 <= self.max_order <= 5:
             raise OptionError(f"ModifiedBDF(max_order={self.max_order!r}): orders 1 to 5 are usable.")
-        if self.variant == "interpolant" and self.start == "ramp":
-            raise OptionError(
-                "ModifiedBDF(start='ramp') needs variant='thesis': the interpolant wants k+1 past points."
-            )
-        for option, allowed in (("variant", ("interpolant", "thesis")), ("start", ("accurate", "ramp"))):
-            if getattr(self, option) not in allowed:
-                raise OptionError(f"ModifiedBDF({option}={getattr(self, option)!r}): choose {' or '.join(allowed)}.")
+        variants = (None, "regular", "interpolant", "thesis")
+        for option, allowed in (("variant", variants), ("start", ("accurate", "ramp"))):
+            value = getattr(self, option)
+            if value not in allowed:
+                raise OptionError(f"ModifiedBDF({option}={value!r}): choose {', '.join(map(repr, allowed))}.")
+        if self.variant != "thesis" and self.start == "ramp":
+            raise OptionError("ModifiedBDF(start='ramp') needs variant='thesis': the others want more past points.")
 
     @property
     def equations_key(self) -> tuple[Any, ...]:
@@ -77,25 +94,32 @@ class ModifiedBDF(Integrator):
 
     @property
     def reserve(self) -> int:  # type: ignore[override]
-        return 1 if self.variant == "interpolant" else 0
+        return {"regular": self.max_order, "interpolant": 1}.get(self.variant or "", 0)
+
+    @property
+    def regular(self) -> bool:  # type: ignore[override]
+        return self.variant == "regular"
 
     def order_range(self, fixed: bool) -> tuple[int, int]:
         return (self.max_order if fixed else 1), self.max_order
 
     def describe(self) -> str:
-        return f"modified BDF (orders 1-{self.max_order}, {self.variant})"
+        return f"modified BDF (orders 1-{self.max_order}{', ' + self.variant if self.variant else ''})"
 
     def check(self, system: System, formulation: Formulation) -> None:
         super().check(system, formulation)
         if not system.nq:
             raise OptionError("ModifiedBDF integrates second-order systems; this one is of first order. Use BDF.")
 
-    def check_run(self, fixed: bool) -> None:
-        if self.variant == "thesis" and not fixed:
+    def for_run(self, fixed: bool) -> ModifiedBDF:
+        if self.variant is None:
+            return replace(self, variant="interpolant" if fixed else "regular")
+        if self.variant != "regular" and not fixed:
+            reason = "poles where steps shrink" if self.variant == "thesis" else "no stability where steps keep growing"
             raise OptionError(
-                "ModifiedBDF(variant='thesis') has coefficients with poles where steps shrink; give the steps with h=, "
-                "or use variant='interpolant'."
+                f"ModifiedBDF(variant={self.variant!r}) has {reason}; give the steps with h=, or leave variant out."
             )
+        return self
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
         return [u for u in formulation.unknowns(system) if u.name != "v"]
@@ -111,7 +135,7 @@ class ModifiedBDF(Integrator):
         q = layout.slice("q")
         c0, c1 = data.c[0], data.c[1]
         v = c0 * now["q"] + data.first[q]
-        if self.variant == "interpolant":
+        if self.variant != "thesis":
             a, leading = c1 * now["q"] + data.second[q], c1
         else:  # [W05, (3.6)]
             a, leading = c1 * v + data.second[layout.slice("v")], c0 * c1
@@ -138,7 +162,59 @@ class ModifiedBDF(Integrator):
         )
 
     def coefficient_function(self) -> int:
-        return int(_compiled(self.variant).address)
+        return int(_compiled(self.variant or "regular").address)
+
+
+# Largest growth of the step for k = 0 .. 5: repeated every k+1 steps, it leaves the parasitic solutions of "regular"
+# bounded. The limits are 1.58, 1.44, 1.24 for k = 3 .. 5; smaller steps are always stable.
+GROWTH_LIMITS = np.array([2.0, 2.0, 2.0, 1.4, 1.3, 1.15])
+
+
+def _regular(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
+    nodes = carray(nodes_address, (HISTORY + 1,), np.float64)
+    out = carray(out_address, (N_COEFFICIENTS,), np.float64)
+    out[:] = 0.0
+    h = nodes[0] - nodes[1]
+    if h == 0.0:
+        return 1
+    alpha = np.zeros(k + 1)  # BDF of order k on a grid of spacing 1: sum_{m=1..k} nabla^m / m
+    for m in range(1, k + 1):
+        binomial = 1.0
+        for i in range(m + 1):
+            alpha[i] += binomial / m
+            binomial *= -(m - i) / (i + 1.0)
+    out[0], out[1] = alpha[0] / h, alpha[0] * alpha[0] / h**2
+    for i in range(1, k + 1):
+        out[FIRST + i - 1] = alpha[i] / h
+    for i in range(k + 1):
+        for j in range(k + 1):
+            if i + j > 0:
+                out[SECOND + i + j - 1] += alpha[i] * alpha[j] / h**2
+    binomial = 1.0  # predictor of degree k+1: the new point makes nabla^(k+2) q vanish
+    for i in range(1, k + 3):
+        binomial *= -(k + 3.0 - i) / i
+        out[PREDICTOR + i - 1] = -binomial
+    binomial = 1.0  # BDF_{k+1} q - BDF_k q = nabla^(k+1) q / ((k+1) h)
+    for i in range(k + 2):
+        out[REFINE + i] = binomial / ((k + 1.0) * h)
+        binomial *= -(k + 1.0 - i) / (i + 1.0)
+    harmonic = 0.0
+    for m in range(1, k - 1):
+        harmonic += 1.0 / m
+    for which in range(3):
+        j = k - 1 + which
+        if j < 1:
+            continue
+        harmonic += 1.0 / j
+        # error of a_n: 2/(j+1) nabla^(j+2) q / h^2; divided by the leading coefficient it is that of q_n
+        scale = 2.0 / ((j + 1.0) * harmonic**2)
+        binomial = 1.0
+        for i in range(j + 3):
+            out[ESTIMATE + which * (HISTORY + 1) + i] = scale * binomial
+            binomial *= -(j + 2.0 - i) / (i + 1.0)
+        out[VELOCITY + which] = harmonic / h
+    out[GROWTH] = GROWTH_LIMITS[k]
+    return 0
 
 
 @inner
@@ -228,4 +304,5 @@ def _thesis(k, available, nodes_address, orders_address, out_address):  # type: 
 
 @cache
 def _compiled(variant: str) -> Any:
-    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, _interpolant if variant == "interpolant" else _thesis)
+    functions = {"regular": _regular, "interpolant": _interpolant, "thesis": _thesis}
+    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, functions[variant])

@@ -16,12 +16,15 @@ from dalembert.numerics.locate import watch
 from dalembert.numerics.native import inner
 from dalembert.numerics.newton import CONVERGED, NEWTON_TYPE
 from dalembert.numerics.newton import USER_ERROR as NEWTON_USER_ERROR
+from dalembert.numerics.regular import regrid
 from dalembert.numerics.runstate import (
     AT_ORDER,
     CHANGE_DATA,
     CHUNK_END,
+    DATA_OUTDATED,
     EVENT,
     EVENTS_STORED,
+    EXACT,
     FAILURES,
     FIXED,
     H_ACCEPTED,
@@ -31,6 +34,7 @@ from dalembert.numerics.runstate import (
     MAX_STEPS,
     MONITOR,
     MOST_AGEING,
+    MOST_TROUBLE,
     MULTIPLIERS_FAILED,
     N_EVAL,
     N_EVENTS,
@@ -40,13 +44,13 @@ from dalembert.numerics.runstate import (
     ORDER,
     OUTPUT_TYPE,
     PROJECTION_FAILED,
+    REGULAR,
     REJECTED,
     RENEW_QUALITY,
     RESERVE,
-    RESTART_AFTER,
-    RESTARTS,
     RUN_TYPE,
     RUNNING,
+    SEEDED,
     STEP_LIMIT,
     STEP_TOO_SMALL,
     STEPS,
@@ -55,6 +59,7 @@ from dalembert.numerics.runstate import (
     SUCCESS,
     T_END,
     TERMINAL,
+    TROUBLE,
     USER_ERROR,
     H,
     T,
@@ -62,7 +67,17 @@ from dalembert.numerics.runstate import (
     interpolate,
 )
 from dalembert.numerics.stage import STAGE_TYPE
-from dalembert.numerics.step import accept, attempt, cause_of, choose, complete, correct, error_of, set_weights
+from dalembert.numerics.step import (
+    accept,
+    attempt,
+    cause_of,
+    choose,
+    complete,
+    correct,
+    error_of,
+    set_weights,
+    still_good,
+)
 
 
 @inner
@@ -89,13 +104,17 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
         if room < 2 or output.event_t.size - run.whole[EVENTS_STORED] <= run.whole[N_EVENTS]:
             return RUNNING
         fixed = run.whole[FIXED] == 1
-        if run.whole[RESTARTS] == 1 and run.whole[IN_A_ROW] >= RESTART_AFTER and not fixed:
+        seeded = run.whole[SEEDED] < run.seeds.shape[0]
+        if run.whole[TROUBLE] >= MOST_TROUBLE and not fixed and not seeded:
             run.whole[CHANGE_DATA] = 2
             return RUNNING
         if fixed:
             h = run.steps[run.whole[STEPS]]
             t_new = t_end if run.whole[STEPS] + 1 == run.steps.size else t + h
             h = t_new - t
+        elif seeded:
+            h = run.real[H]
+            t_new = t_end if abs(t_end - t - h) <= 1e-6 * abs(h) else t + h
         else:
             h = run.real[H]
             if abs(h) > run.real[H_MAX]:
@@ -107,13 +126,20 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
                 h = 0.5 * left
             t_new = t_end if h == left else t + h
             h = t_new - t
-            if abs(h) <= 4e-16 * max(abs(t), abs(t_new)) or h == 0.0:
+            if abs(h) <= max(4e-16 * max(abs(t), abs(t_new)), 1e-25 * abs(t_end)) or h == 0.0:
                 cause = run.whole[LAST_CAUSE]
                 return cause if cause != 0 else STEP_TOO_SMALL
         run.nodes[0] = t_new
         k = min(run.whole[ORDER], run.whole[NODES] - run.whole[RESERVE])
-        result = attempt(run, step, stages, h, k)
         new = run.rows[run.slots[0]]
+        if seeded:
+            copy(run.seeds[run.whole[SEEDED]], new)
+            run.orders[0] = EXACT
+            result = CONVERGED if still_good(run, t_new, new, h) else DATA_OUTDATED
+        else:
+            if run.whole[REGULAR] == 1:
+                regrid(run, h, k)
+            result = attempt(run, step, stages, h, k)
         if result != CONVERGED:
             if result == USER_ERROR or fixed:
                 return result
@@ -126,7 +152,7 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
                 run.whole[AT_ORDER] = 0
             continue
         ratio = 1.0
-        if not fixed:
+        if not fixed and not seeded:
             run.whole[ORDER] = k
             set_weights(run, h, new)
             error = error_of(run, step, stages, 1)
@@ -150,13 +176,14 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
             code = complete(run, multipliers, t_new, run.finished)
             if code != CONVERGED:
                 run.whole[LAST_CAUSE] = cause_of(code, MULTIPLIERS_FAILED)
-                if fixed or code == NEWTON_USER_ERROR:
+                if fixed or seeded or code == NEWTON_USER_ERROR:
                     return run.whole[LAST_CAUSE]
                 run.whole[FAILURES] += 1
                 run.whole[IN_A_ROW] += 1
                 run.real[H] = h * NEWTON_SHRINK
                 continue
         run.real[H_ACCEPTED] = h
+        run.whole[SEEDED] += int(seeded)
         accept(run)
         if run.whole[MONITOR] != 0:
             rate = run.watched[1]

@@ -30,36 +30,44 @@ DATA_OUTDATED = int(Status.DATA_OUTDATED)
 
 # data of a formulation: renewed below RENEW; a step that leaves it below WORST, or ages it too much, is repeated
 RENEW_QUALITY, WORST_QUALITY, MOST_AGEING = 0.7, 0.2, 0.7
-RESTART_AFTER = 4  # failures in a row, for methods that do not bear large reductions of the step
 
+EXACT = 99  # order of rows that no step has made
+MOST_TROUBLE = 3  # reductions of the step close together after which a method on a regular grid begins anew
 MOST_ITERATIONS = 10  # of Newton in a step
 MOST_CHANGE = 0.25  # of the leading coefficient before the matrix is renewed
 
 HISTORY = 12  # past rows kept: order 6 needs 8 for the estimate of order 7, modified BDF of order 5 looks back 10
 # What a coefficient function writes: two numbers for the step equations, then the weights of past rows in the
 # predictor and in two combinations that enter the step equations, then (new row first) those of the error estimates of
-# orders k-1, k, k+1, and for each of these the factor that makes an estimate for q one for v.
+# orders k-1, k, k+1, for each of these the factor that makes an estimate for q one for v, (new row first) the weights
+# of positions in a correction of the velocities, and the largest growth of the step that is stable (0: the usual).
 N_NUMBERS = 2
 PREDICTOR = N_NUMBERS
 FIRST = PREDICTOR + HISTORY
 SECOND = FIRST + HISTORY
 ESTIMATE = SECOND + HISTORY
 VELOCITY = ESTIMATE + 3 * (HISTORY + 1)
-N_COEFFICIENTS = VELOCITY + 3
+REFINE = VELOCITY + 3
+GROWTH = REFINE + HISTORY + 1
+N_COEFFICIENTS = GROWTH + 1
+WINDOW = 8  # rows that a point of a regular grid is made from, at most
+N_WORK = HISTORY * WINDOW + HISTORY  # work space behind the coefficients
 
 # positions in Run.real
 T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL, FACTORED_AT = (
     range(11)
 )
-N_REAL = 11
+SPACING = 11
+N_REAL = 12
 # positions in Run.whole
 (
     ORDER, NODES, AT_ORDER, STEPS, REJECTED, FAILURES, STORED, NEXT_EVAL, PROJECTIONS, IN_A_ROW, LAST_CAUSE,
     MAX_ORDER, FIXED, N_STAGES, OWN_MULTIPLIERS, N_EVAL, N_STEP, STEP_LIMIT, PROJECT_ERROR, N_EVENTS, EVENTS_STORED,
     TERMINAL, STORE_STEPS, CHUNK_END, COEFFICIENTS, EVENT_KERNEL, MONITOR, CHANGE_DATA, N_PAST, START, UPDATE, ERROR,
-    RESERVE, HOLD, SINCE_CHANGE, RESTARTS,
-) = range(36)  # fmt: skip
-N_WHOLE = 36
+    RESERVE, SINCE_CHANGE, REGULAR, GRID_ORDER, SEEDED, BARRED_UNTIL, PENALTY,
+    TROUBLE, GUARDED,
+) = range(41)  # fmt: skip
+N_WHOLE = 41
 
 
 class Run(NamedTuple):
@@ -89,6 +97,7 @@ class Run(NamedTuple):
     event_rules: np.ndarray  # (2, n_events): direction, remaining count before the run ends (0: never)
     finished: np.ndarray  # (n,): the last row with its multipliers and accelerations
     watched: np.ndarray  # [quality, rate], then t, p and the data of the formulation
+    seeds: np.ndarray  # (m, n): rows that begin the run instead of steps, SEEDED of them used
 
 
 class Output(NamedTuple):
@@ -107,7 +116,7 @@ _m8, _im = types.float64[:, ::1], types.int64[:, ::1]
 RUN_TYPE = types.NamedTuple(
     [
         _f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _im, _im, _i8, _f8, _f8, _i8, _m8, _im,
-        _f8, _f8,
+        _f8, _f8, _m8,
     ],
     Run,
 )  # fmt: skip

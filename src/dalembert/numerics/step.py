@@ -30,14 +30,16 @@ from dalembert.numerics.newton import SINGULAR as NEWTON_SINGULAR
 from dalembert.numerics.newton import USER_ERROR as NEWTON_USER_ERROR
 from dalembert.numerics.runstate import (
     AT_ORDER,
+    BARRED_UNTIL,
     COEFFICIENTS,
     DATA_OUTDATED,
     ERROR,
     ESTIMATE,
     FACTORED_AT,
     FIRST,
+    GROWTH,
+    GUARDED,
     HISTORY,
-    HOLD,
     IN_A_ROW,
     MAX_ORDER,
     MONITOR,
@@ -55,10 +57,13 @@ from dalembert.numerics.runstate import (
     NOT_FINITE,
     ORDER,
     OWN_MULTIPLIERS,
+    PENALTY,
     PREDICTOR,
     PROJECT_ERROR,
     PROJECTION_FAILED,
     PROJECTIONS,
+    REFINE,
+    REGULAR,
     RESERVE,
     REUSE,
     SECOND,
@@ -68,6 +73,7 @@ from dalembert.numerics.runstate import (
     STALL,
     START,
     STEPS,
+    TROUBLE,
     UPDATE,
     USER_ERROR,
     VELOCITY,
@@ -77,6 +83,13 @@ from dalembert.numerics.runstate import (
     copy,
 )
 from dalembert.numerics.stage import project_estimate, run_stage
+
+# Orders beyond 3 are unstable for weakly damped oscillations that the steps do not resolve. What they then amplify has
+# differences that do not fall with their order; such orders are left, and not tried again for a while.
+STIFF_ORDER = 3
+ROUGH = 1.2
+LEAST_PENALTY, MOST_PENALTY = 40, 10_000
+KEPT = 0.9  # smaller reductions of the step are not worth a new grid
 
 
 @inner
@@ -130,6 +143,15 @@ def look_after(run, t, row):  # type: ignore[no-untyped-def]
     run.watched[2] = t
     start = run.watched.ctypes.data
     return call_kernel(run.whole[MONITOR], row.ctypes.data, start + 16, start)
+
+
+@inner
+def still_good(run, t, row, h):  # type: ignore[no-untyped-def]
+    """True if the formulation's data serves for the step that made this row."""
+    if run.whole[MONITOR] == 0:
+        return True
+    look_after(run, t, row)
+    return run.watched[0] >= WORST_QUALITY and run.watched[1] * abs(h) <= MOST_AGEING
 
 
 @inner
@@ -201,16 +223,26 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     else:
         for i in range(n):
             new[i] = x[i]
+    if run.whole[REGULAR] == 1:
+        refine(run, new)
     if run.whole[N_STAGES] > 0:
         run.whole[PROJECTIONS] += 1
         code = correct(run, stages, t, new)
         if code != CONVERGED:
             return cause_of(code, PROJECTION_FAILED)
-    if run.whole[MONITOR] != 0:
-        look_after(run, t, new)
-        if not (run.watched[0] >= WORST_QUALITY and run.watched[1] * abs(h) <= MOST_AGEING):
-            return DATA_OUTDATED
-    return CONVERGED
+    return CONVERGED if still_good(run, t, new, h) else DATA_OUTDATED
+
+
+@inner
+def refine(run, new):  # type: ignore[no-untyped-def]
+    """Add to the velocities of the new row what a formula of one order more makes of the positions."""
+    for i in range(HISTORY + 1):
+        w = run.coefficients[REFINE + i]
+        if w != 0.0:
+            row = run.rows[run.slots[i]]
+            for j in range(run.whole[N_PAST]):
+                if run.source[1, j] == 1:
+                    new[j] += w * row[run.source[0, j]]
 
 
 @inner
@@ -264,22 +296,34 @@ def choose(run, step, stages, error):  # type: ignore[no-untyped-def]
     """Order and size of the next step; called before `accept`."""
     k = run.whole[ORDER]
     best, ratio = k, factor_for(error, k, BIAS_SAME)
-    if run.whole[ERROR] == 0 and run.whole[AT_ORDER] > k:  # estimates of other orders want k+1 steps at this one
+    steady = run.whole[AT_ORDER] > k and (run.whole[REGULAR] == 0 or run.whole[SINCE_CHANGE] > k)
+    if run.whole[ERROR] == 0 and steady:  # estimates of other orders want k+1 steps at this one
+        rough = False
         if k > 1:
-            down = factor_for(error_of(run, step, stages, 0), k - 1, BIAS_DOWN)
-            if down > ratio:
+            lower = error_of(run, step, stages, 0)
+            down = factor_for(lower, k - 1, BIAS_DOWN)
+            # differences of a solution that the step resolves fall from order to order
+            rough = k > STIFF_ORDER and run.whole[GUARDED] == 1 and error * (k + 1) > ROUGH * lower * k
+            if down > ratio or rough:
                 best, ratio = k - 1, down
-        if k < run.whole[MAX_ORDER] and run.whole[NODES] >= k + 2 + run.whole[RESERVE]:
+        if rough:
+            run.whole[PENALTY] = min(MOST_PENALTY, max(LEAST_PENALTY, 2 * run.whole[PENALTY]))
+            run.whole[BARRED_UNTIL] = run.whole[STEPS] + run.whole[PENALTY]
+        barred = k >= STIFF_ORDER and run.whole[STEPS] < run.whole[BARRED_UNTIL]
+        if k < run.whole[MAX_ORDER] and run.whole[NODES] >= k + 2 + run.whole[RESERVE] and not (barred or rough):
             up = factor_for(error_of(run, step, stages, 2), k + 1, BIAS_UP)
             if up > ratio:
                 best, ratio = k + 1, up
         if best != k:
             run.whole[ORDER] = best
             run.whole[AT_ORDER] = -1
-    if ratio >= GROW_LEAST and run.whole[HOLD] == 1 and run.whole[SINCE_CHANGE] <= k:
-        ratio = 1.0  # a method that is sensitive to growing steps
+    if ratio >= GROW_LEAST and run.whole[REGULAR] == 1 and k > 1 and run.whole[SINCE_CHANGE] <= k:
+        ratio = 1.0  # a new grid every step would not be stable
     run.whole[SINCE_CHANGE] += 1
-    if ratio >= GROW_LEAST or ratio < 1.0:
+    if run.whole[SINCE_CHANGE] > k:
+        run.whole[TROUBLE] = 0
+    if ratio >= GROW_LEAST or ratio < (KEPT if run.whole[REGULAR] == 1 else 1.0):
         run.whole[SINCE_CHANGE] = 0
-        return min(GROW_LIMIT, max(SHRINK_LIMIT, ratio))
+        limit = run.coefficients[GROWTH] if run.coefficients[GROWTH] > 0.0 else GROW_LIMIT
+        return min(limit, max(SHRINK_LIMIT, ratio))
     return 1.0

@@ -116,7 +116,7 @@ def draw_truck() -> Any:
     axes[1, 0].set_title(f"error of λ, rtol = atol = {TOLERANCE:g}", fontsize=10)
     axes[1, 0].set_ylabel("largest |λ error| in N")
     axes[1, 0].set_ylim(1e-3, 1e3)
-    switch = float(motion.t[w.WARM_UP])
+    switch = float(motion.t[w.SEEDS])
     axes[1, 0].axvline(switch, color=BLUE, linestyle=":", linewidth=1.0)
     axes[1, 0].text(switch, 1.3e-3, " modified BDF from here,\n its starter before", fontsize=8, color=BLUE)
     work = {"BDF, index 3": (RED, "o"), "BDF, GGL": (GREEN, "^"), "modified BDF(2)": (BLUE, "s"),

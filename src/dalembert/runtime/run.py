@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -16,19 +15,16 @@ from dalembert.numerics.compiled import evaluate, integrate
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import N_COUNTERS, N
 from dalembert.runtime.assembly import Workspace
-from dalembert.runtime.events import EventSet
+from dalembert.runtime.seeds import fixed_seeds, regular_seeds
 from dalembert.status import Status
 
 SLICE = 0.05  # seconds between looks at Ctrl-C and the progress bar
 NO_LIMIT = np.iinfo(np.int64).max
-EXACT = 99  # order of the velocities of rows that no step has made
-WARM_UP = 60  # steps of a starter before the method itself goes on
-SEEDS = 9  # equidistant rows it leaves behind
-START_TOLERANCE = 1e-12  # of the starting values of a fixed-step run
 NEWTON_TOLERANCE = 0.02  # of the error allowed in a step
 # Updates that no longer shrink are rounding if they are this small, in units of the error allowed in a step. Fixed
 # steps ask for FIXED_RTOL, which some unknowns (multipliers, accelerations) cannot resolve.
 FREE_STALL, FIXED_STALL = 0.1, 100.0
+ROUNDING = 1e-10  # at smaller tolerances differences of high order may be rounding, not a sign of instability
 FIXED_RTOL, FIXED_ATOL = 1e-11, 1e-12
 
 
@@ -75,15 +71,15 @@ def execute(
     starter: Starter | None = None,
 ) -> Result:
     """Integrate from a complete row at t0. Ctrl-C ends the run early; what was computed is returned."""
+    layout = work.assembly.layout
     run = _prepare(work, method, formulation, row, options)
     output = _outputs(run, options, row)
     _store_start(run, output, options, row)
     begun = Status.RUNNING
     if options.steps is not None and not method.ramps:
-        itself = Starter(work, method, formulation)
-        begun, output = _seed(work, starter or itself, row, options, run, output)
-    elif options.steps is None and starter is not None:
-        begun, output = _warm_up(work, method, starter, options, run, output)
+        begun, run = fixed_seeds(starter or Starter(work, method, formulation), row, layout, options, run)
+    elif options.steps is None and method.regular and starter is not None:
+        run = regular_seeds(starter, row, layout, options, run)
     parameters = np.concatenate([[0.0], work.p])
     if options.event_rules.shape[1]:
         parameters[0] = run.real[runstate.T]
@@ -107,8 +103,10 @@ def execute(
                 _choose_data(work, formulation, run)
                 switches.append(float(run.real[runstate.T]))
             elif run.whole[runstate.CHANGE_DATA] == 2 and starter is not None:
-                restarted, output = _warm_up(work, method, starter, options, run, output)
-                status = int(restarted)
+                last = run.rows[run.slots[1]].copy()
+                run = regular_seeds(
+                    starter, starter.settle([run.real[runstate.T]], last[None], layout)[0], layout, options, run
+                )
             if progress is not None:
                 progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
             output = _make_room(run, output, 0, 0)
@@ -159,8 +157,8 @@ def _prepare(
 
     whole[runstate.N_PAST] = assembly.n_past
     whole[runstate.RESERVE] = -max_order if method.one_step else method.reserve
-    whole[runstate.HOLD] = int(method.hold)
-    whole[runstate.RESTARTS] = int(method.needs_starter)
+    whole[runstate.REGULAR] = int(method.regular)
+    whole[runstate.GUARDED] = int(options.rtol.min() >= ROUNDING)
     for position, name in ((runstate.START, "start"), (runstate.UPDATE, "update"), (runstate.ERROR, "error")):
         whole[position] = assembly.kernels[name].address if name in assembly.kernels else 0
     power, controlled = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -180,16 +178,17 @@ def _prepare(
         rtol, atol = np.minimum(rtol, FIXED_RTOL), np.minimum(atol, FIXED_ATOL)
     return runstate.Run(
         real=real, whole=whole, nodes=nodes, rows=rows, slots=np.arange(runstate.HISTORY + 1, dtype=np.int64),
-        coefficients=np.zeros(runstate.N_COEFFICIENTS), estimate=np.zeros(n),
+        coefficients=np.zeros(runstate.N_COEFFICIENTS + runstate.N_WORK), estimate=np.zeros(n),
         scratch=np.zeros((3, max(n, _most(work)))),
         rtol=rtol, atol=atol, power=power, controlled=controlled, peak=np.abs(row),
         weights=np.zeros((2, max(n, assembly.n_step))),
         weight_of=weight_of, source=source,
-        orders=np.full(runstate.HISTORY + 1, EXACT, dtype=np.int64),
+        orders=np.full(runstate.HISTORY + 1, runstate.EXACT, dtype=np.int64),
         steps=options.steps if options.steps is not None else np.zeros(0), t_eval=t_eval,
         counters=np.zeros(N_COUNTERS, dtype=np.int64), event_values=np.zeros((3, options.event_rules.shape[1])),
         event_rules=options.event_rules.copy(), finished=np.zeros(n),
         watched=np.concatenate([[1.0, 0.0, options.t0], work.p, np.zeros(formulation.data_size(system))]),
+        seeds=np.zeros((0, n)),
     )  # fmt: skip
 
 
@@ -202,7 +201,7 @@ def _past(
     if fixed and method.ramps and not method.one_step:
         return nodes, rows, 1
     rows[2] -= h * slope(work, row)
-    return nodes, rows, 2
+    return nodes, rows, runstate.HISTORY if method.regular else 2
 
 
 def _choose_data(work: Workspace, formulation: Formulation, run: runstate.Run) -> None:
@@ -281,30 +280,22 @@ def _store_start(run: runstate.Run, output: runstate.Output, options: Options, r
 
 @dataclass(frozen=True, eq=False)
 class Starter:
-    """Another method, which makes the first points of a run where the method of the run cannot start by itself.
+    """Another method, which makes the first points of a run.
 
-    A method that differentiates twice loses eps/h^2 to rounding, so it cannot begin with the tiny steps of order 1.
+    A method that differentiates twice loses eps/h^2 to rounding, so tiny steps of order 1 would not be accurate.
     """
 
     work: Workspace
     method: Integrator
     formulation: Formulation
-    events: EventSet | None = None  # compiled for the rows of this method; held here as long as it may be called
-
-    def options(self, options: Options, **changes: Any) -> Options:
-        """The options of the run, changed, with this starter's own event functions."""
-        return replace(options, event_kernel=self.events.address if self.events else 0, **changes)
+    # completes a row of the run by the unknowns that its formulation adds
+    finish: Callable[[float, np.ndarray], None] | None = None
 
     def run(self, row: np.ndarray, layout: Layout, options: Options) -> Result:
         """Integrate from a row of another layout; the result has that layout too."""
         own = self.work.assembly.layout
         result = execute(self.work, self.method, self.formulation, translate(row[None], layout, own)[0], options)
-        return replace(
-            result,
-            rows=translate(result.rows, own, layout),
-            event_rows=translate(result.event_rows, own, layout),
-            own_rows=result.rows,
-        )
+        return replace(result, rows=translate(result.rows, own, layout), own_rows=result.rows)
 
     def sample(self, result: Result, times: np.ndarray, layout: Layout) -> np.ndarray:
         """Rows (in the other layout) at times covered by a result that stored its steps."""
@@ -315,6 +306,15 @@ class Starter:
         )
         return translate(out, own, layout)
 
+    def settle(self, times: Sequence[float] | np.ndarray, rows: np.ndarray, layout: Layout) -> np.ndarray:
+        """Rows (in the other layout) put onto the constraints, with their multipliers and accelerations."""
+        own = self.work.assembly.layout
+        mine = translate(rows, layout, own)
+        for t, row in zip(times, mine, strict=True):
+            self.work.project(t, row)
+            self.work.complete(t, row)
+        return translate(mine, own, layout)
+
 
 def translate(rows: np.ndarray, source: Layout, target: Layout) -> np.ndarray:
     """Rows of one layout in another; blocks that the source does not have are zero."""
@@ -323,118 +323,6 @@ def translate(rows: np.ndarray, source: Layout, target: Layout) -> np.ndarray:
         if source.has(name):
             out[:, target.slice(name)] = rows[:, source.slice(name)]
     return out
-
-
-def _seed(
-    work: Workspace, starter: Starter, row: np.ndarray, options: Options, run: runstate.Run, output: runstate.Output
-) -> tuple[Status, runstate.Output]:
-    """Starting values of a fixed-step multistep run: grid points by a variable-step run at a tight tolerance."""
-    assert options.steps is not None
-    layout = work.assembly.layout
-    order = min(int(run.whole[runstate.ORDER]), len(options.steps))
-    k = min(order + int(run.whole[runstate.RESERVE]), len(options.steps))
-    if k < 2:
-        return Status.RUNNING, output
-    grid = options.t0 + np.cumsum(options.steps[: k - 1])
-    direction = float(np.sign(options.steps[0]))
-    wanted = options.t_eval if options.t_eval is not None else np.zeros(0)
-    wanted = wanted[(direction * wanted > direction * options.t0) & (direction * wanted <= direction * grid[-1])]
-    times = direction * np.unique(direction * np.concatenate([grid, wanted]))
-    tight = Options(
-        t0=options.t0, t1=float(grid[-1]), rtol=np.full_like(options.rtol, START_TOLERANCE),
-        atol=np.full_like(options.atol, 1e-2 * START_TOLERANCE),
-        first_step=direction * min(1e-7 * abs(options.t1 - options.t0), 1e-3 * abs(float(options.steps[0]))),
-        t_eval=times,
-    )  # fmt: skip
-    start = starter.run(row, layout, tight)
-    if not start.status.ok:
-        return start.status, output
-    rows = start.rows[np.isin(times, grid)]
-    run.rows[1:k], run.nodes[1:k] = rows[::-1], grid[::-1]
-    run.rows[k], run.nodes[k] = row, options.t0
-    run.whole[runstate.NODES], run.whole[runstate.STEPS] = k, k - 1
-    run.real[runstate.T] = grid[-1]
-    if options.t_eval is not None:
-        grid, rows = wanted, start.rows[np.isin(times, wanted)]
-        run.whole[runstate.NEXT_EVAL] += wanted.size
-    _store_many(run, output, grid, rows, np.full(grid.size, order))
-    return Status.RUNNING, output
-
-
-def _warm_up(
-    work: Workspace,
-    method: Integrator,
-    starter: Starter,
-    options: Options,
-    run: runstate.Run,
-    output: runstate.Output,
-) -> tuple[Status, runstate.Output]:
-    """Go on by the starter for some steps from the last row; leaves equidistant rows for the method to go on from."""
-    layout, direction = work.assembly.layout, float(np.sign(options.t1 - options.t0))
-    t0, row = float(run.real[runstate.T]), run.rows[run.slots[1]].copy()
-    work.complete(t0, row)
-    taken = int(run.whole[runstate.STEPS])
-    left = WARM_UP if options.max_steps is None else min(WARM_UP, options.max_steps - taken)
-    careful = starter.options(
-        options, t0=t0, rtol=0.1 * options.rtol, atol=0.1 * options.atol, t_eval=None, max_steps=left,
-        event_rules=run.event_rules,
-    )  # fmt: skip
-    begun = starter.run(row, layout, careful)
-    end = float(begun.t[-1])
-    if options.t_eval is None:
-        skip = int(run.whole[runstate.STORED] > 0)  # the first point is there already
-        new = begun.t[skip:], begun.rows[skip:], begun.orders[skip:]
-    else:
-        ahead = options.t_eval[run.whole[runstate.NEXT_EVAL] :]
-        times = ahead[direction * ahead <= direction * end].copy()
-        new = times, starter.sample(begun, times, layout), np.ones(times.size, dtype=np.int64)
-        run.whole[runstate.NEXT_EVAL] += times.size
-    output = _make_room(run, output, new[0].size, begun.event_t.size)
-    _store_many(run, output, *new)
-    first = int(run.whole[runstate.EVENTS_STORED])
-    events = slice(first, first + begun.event_t.size)
-    output.event_t[events], output.event_index[events] = begun.event_t, begun.event_index
-    output.event_rows[events] = begun.event_rows
-    run.whole[runstate.EVENTS_STORED] += begun.event_t.size
-    run.event_rules[:] = begun.state.event_rules
-    for position in (runstate.STEPS, runstate.REJECTED, runstate.FAILURES, runstate.PROJECTIONS):
-        run.whole[position] += begun.state.whole[position]
-    run.counters[:] += begun.state.counters
-    run.peak[:] = np.maximum(run.peak, np.abs(begun.rows).max(axis=0))
-    run.slots[:] = np.arange(runstate.HISTORY + 1)
-    run.real[runstate.T] = run.nodes[1] = end
-    run.rows[1] = begun.rows[-1]
-    run.whole[runstate.IN_A_ROW] = run.whole[runstate.CHANGE_DATA] = 0
-    exhausted = options.max_steps is not None and int(run.whole[runstate.STEPS]) >= options.max_steps
-    if begun.status != Status.MAX_STEPS or exhausted:
-        return begun.status, output
-    h = min(abs(float(begun.state.real[runstate.H])), abs(end - t0) / (SEEDS - 1))
-    rtol, atol = spread(options, layout)
-    for _ in range(12):  # the step of the starter may be too large for the order of the method
-        nodes = end - direction * h * np.arange(SEEDS)
-        rows = starter.sample(begun, nodes, layout)
-        if _difference_error(method, layout, rows, h, rtol, atol) <= 0.3:
-            break
-        h *= 0.5
-    run.nodes[1 : SEEDS + 1], run.rows[1 : SEEDS + 1] = nodes, rows
-    run.orders[:] = EXACT
-    run.whole[runstate.NODES], run.whole[runstate.ORDER] = SEEDS, run.whole[runstate.MAX_ORDER]
-    run.whole[runstate.AT_ORDER] = run.whole[runstate.SINCE_CHANGE] = 0
-    run.real[runstate.H] = direction * h
-    return Status.RUNNING, output
-
-
-def _difference_error(
-    method: Integrator, layout: Layout, rows: np.ndarray, h: float, rtol: np.ndarray, atol: np.ndarray
-) -> float:
-    """Size of the (k+2)-th differences of equidistant positions, in units of the tolerance, as errors of q and v."""
-    k = method.order_range(False)[1]
-    q = layout.slice("q")
-    difference = np.abs(np.diff(rows[: k + 3, q], n=k + 2, axis=0)).max(axis=0) / (k + 2)
-    v = layout.slice("v")
-    error_q = difference / (atol[q] + rtol[q] * np.abs(rows[0, q]))
-    error_v = difference / h / (atol[v] + rtol[v] * np.abs(rows[0, v]))
-    return float(max(error_q.max(), error_v.max()))
 
 
 def _make_room(run: runstate.Run, output: runstate.Output, points: int, events: int) -> runstate.Output:
@@ -448,14 +336,6 @@ def _make_room(run: runstate.Run, output: runstate.Output, points: int, events: 
             event_rows=_double(output.event_rows),
         )
     return output
-
-
-def _store_many(
-    run: runstate.Run, output: runstate.Output, t: np.ndarray, rows: np.ndarray, orders: np.ndarray
-) -> None:
-    new = slice(int(run.whole[runstate.STORED]), int(run.whole[runstate.STORED]) + t.size)
-    output.t[new], output.rows[new], output.order[new] = t, rows, orders
-    run.whole[runstate.STORED] += t.size
 
 
 def _evaluate_events(run: runstate.Run, options: Options, row: np.ndarray, parameters: np.ndarray) -> None:

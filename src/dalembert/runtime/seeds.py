@@ -1,0 +1,154 @@
+"""The first points of a multistep run that begins with its full order, made by another method.
+
+The compiled loop takes these rows in place of its first steps, so that events and output see them like any others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.polynomial import chebyshev
+
+from dalembert.numerics import runstate
+from dalembert.numerics.layout import Layout
+from dalembert.status import Status
+
+if TYPE_CHECKING:
+    from dalembert.runtime.run import Options, Result, Starter
+
+START_TOLERANCE = 1e-12  # of the starting values of a fixed-step run
+CAREFUL = 0.02  # tolerance of the starting values of an automatic run, in units of its own, ...
+TIGHTEST = 3e-12  # ... but not below
+MOST_STEPS = 150  # that the starter of an automatic run takes
+SAMPLES = 30  # points of its solution that a polynomial is fitted to
+
+
+def fixed_seeds(
+    starter: Starter, row: np.ndarray, layout: Layout, options: Options, run: runstate.Run
+) -> tuple[Status, runstate.Run]:
+    """Grid points of a run with prescribed steps, by a variable-step run at a tight tolerance."""
+    assert options.steps is not None
+    order = min(int(run.whole[runstate.ORDER]), len(options.steps))
+    k = min(order + int(run.whole[runstate.RESERVE]), len(options.steps))
+    if k < 2:
+        return Status.RUNNING, run
+    grid = options.t0 + np.cumsum(options.steps[: k - 1])
+    direction = float(np.sign(options.steps[0]))
+    tight = _plain(
+        options, t1=float(grid[-1]), rtol=np.full_like(options.rtol, START_TOLERANCE),
+        atol=np.full_like(options.atol, 1e-2 * START_TOLERANCE), t_eval=grid, steps=None,
+        first_step=direction * min(1e-7 * abs(options.t1 - options.t0), 1e-3 * abs(float(options.steps[0]))),
+    )  # fmt: skip
+    made = starter.run(row, layout, tight)
+    if not made.status.ok:
+        return made.status, run
+    if starter.finish is not None:
+        for t, new in zip(grid, made.rows, strict=True):
+            starter.finish(t, new)
+    run.whole[runstate.NODES] = k
+    return Status.RUNNING, _load(run, options.t0, row, grid, made.rows)
+
+
+def regular_seeds(
+    starter: Starter, row: np.ndarray, layout: Layout, options: Options, run: runstate.Run
+) -> runstate.Run:
+    """Points on a regular grid whose spacing suits the method's largest order, from the run's time on.
+
+    They lie on a polynomial fitted to the starter's solution, put back onto the constraints: differences of the
+    starter's own points would show its errors. Where the time is too short, or the starter does not get far enough, the
+    run begins with order 1 instead.
+    """
+    k, t0 = int(run.whole[runstate.MAX_ORDER]), float(run.real[runstate.T])
+    direction = float(np.sign(options.t1 - t0))
+    run.whole[runstate.TROUBLE] = run.whole[runstate.CHANGE_DATA] = run.whole[runstate.SEEDED] = 0
+    run.whole[runstate.IN_A_ROW] = 0
+    run.real[runstate.SPACING] = 0.0
+    run.slots[:] = np.arange(runstate.HISTORY + 1)
+    run.nodes[1], run.rows[1] = t0, row
+    h = float(run.real[runstate.H])
+    careful = _plain(
+        options, t0=t0, rtol=_tighter(options.rtol), atol=_tighter(options.atol), max_steps=MOST_STEPS, t_eval=None,
+        first_step=direction * min(abs(h), abs(options.first_step)),
+    )  # fmt: skip
+    made = starter.run(row, layout, careful)
+    run.counters[:] += made.state.counters
+    run.whole[runstate.PROJECTIONS] += made.state.whole[runstate.PROJECTIONS]
+    span = min(abs(float(made.t[-1]) - t0), (k + 2) * options.max_step)
+    grid = _fit(starter, made, t0, direction * span, layout, run) if made.t.size > k + 3 else None
+    if grid is None:
+        _parabola(run, t0, row, h, layout)
+        run.whole[runstate.ORDER], run.whole[runstate.AT_ORDER] = 1, 0
+        return run._replace(seeds=np.zeros((0, layout.n)))
+    times, rows = grid
+    run.whole[runstate.ORDER] = k
+    run.real[runstate.H] = times[0] - t0
+    return _load(run, t0, row, times, starter.settle(times, rows, layout))
+
+
+def _fit(
+    starter: Starter, made: Result, t0: float, span: float, layout: Layout, run: runstate.Run
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Times and rows of a regular grid on the starter's solution, or None if no spacing is fine enough."""
+    k = int(run.whole[runstate.MAX_ORDER])
+    fitted = layout.indices(("q", "r"))
+    unit = np.linspace(-1.0, 1.0, SAMPLES)
+    for _ in range(20):
+        points = starter.sample(made, t0 + span * (1 + unit) / 2, layout)
+        polynomial = chebyshev.chebfit(unit, points[:, fitted], k + 2)
+        if _last_difference(polynomial, points, layout, k, abs(span) / (k + 2), run) <= 0.3:
+            break
+        span *= 0.7
+    else:
+        return None
+    where = np.linspace(-1.0, 1.0, k + 3)[1:]
+    times = t0 + span * (1 + where) / 2
+    rows = starter.sample(made, times, layout)
+    rows[:, fitted] = chebyshev.chebval(where, polynomial).T
+    return times, rows
+
+
+def _last_difference(
+    polynomial: np.ndarray, points: np.ndarray, layout: Layout, k: int, h: float, run: runstate.Run
+) -> float:
+    """nabla^(k+2) / (k+1) of positions a step h apart, in units of the tolerance of q and of v."""
+    nq = layout.indices(("q",)).size
+    slope = chebyshev.chebder(polynomial[:, :nq], k + 2)[0] * (2.0 / (k + 2)) ** (k + 2)
+    worst = 0.0
+    for name, scale in (("q", 1.0), ("v", 1.0 / h)):
+        part = layout.slice(name)
+        allowed = run.atol[part] + run.rtol[part] * np.abs(points[:, part]).max(axis=0)
+        worst = max(worst, float((np.abs(slope) * scale / (k + 1) / allowed).max(initial=0.0)))
+    return worst
+
+
+def _tighter(tolerance: np.ndarray) -> np.ndarray:
+    return np.maximum(CAREFUL * tolerance, np.minimum(tolerance, TIGHTEST))
+
+
+def _plain(options: Options, **changes: object) -> Options:
+    """The options of a starter: no events, they are looked for when its points are used."""
+    return replace(options, event_kernel=0, event_rules=np.zeros((2, 0), dtype=np.int64), **changes)  # type: ignore[arg-type]
+
+
+def _parabola(run: runstate.Run, t0: float, row: np.ndarray, h: float, layout: Layout) -> None:
+    """Past points on the parabola of position, velocity and acceleration."""
+    run.nodes[1:] = t0 - h * np.arange(runstate.HISTORY)
+    run.rows[1:] = row
+    tau = (t0 - run.nodes[1:])[:, None]
+    q, v, a = (layout.slice(x) for x in ("q", "v", "a"))
+    run.rows[1:, q] += -tau * row[v] + 0.5 * tau**2 * row[a]
+    run.rows[1:, v] -= tau * row[a]
+
+
+def _load(run: runstate.Run, t0: float, row: np.ndarray, times: np.ndarray, rows: np.ndarray) -> runstate.Run:
+    """Put the seeds in place, and their polynomial behind the start, for the dense output of the first steps."""
+    nodes, values = np.append(t0, times), np.vstack([row, rows])
+    h = times[0] - t0
+    for i in range(1, runstate.HISTORY):
+        t = t0 - i * h
+        others = [np.delete(nodes, j) for j in range(nodes.size)]
+        weights = [np.prod((t - x) / (nodes[j] - x)) for j, x in enumerate(others)]
+        run.rows[1 + i], run.nodes[1 + i] = weights @ values, t
+    return run._replace(seeds=np.ascontiguousarray(rows))
