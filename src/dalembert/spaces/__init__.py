@@ -18,15 +18,16 @@ space                 stored numbers                                        nv  
 ====================  ====================================================  ====  =====================================
 """
 
-from dalembert.spaces.base import Check, Element, Group, Space
 from dalembert.spaces.circle import Circle
 from dalembert.spaces.euclidean import Euclidean, as_names, as_space
+from dalembert.spaces.group import Element, Group
 from dalembert.spaces.product import Product, R3xSO3
 from dalembert.spaces.quaternions import UnitQuaternions
 from dalembert.spaces.se2 import SE2
 from dalembert.spaces.se3 import SE3
 from dalembert.spaces.so2 import SO2
 from dalembert.spaces.so3 import SO3
+from dalembert.spaces.space import Check, Space
 
 __all__ = [
     "SE2",

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dalembert.spaces.base import Array, Group
 from dalembert.spaces.euclidean import as_names
+from dalembert.spaces.group import Group
+from dalembert.spaces.space import Array
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dalembert.spaces.base import Array, Group, Space
+from dalembert.spaces.group import Group
+from dalembert.spaces.space import Array, Space
 from dalembert.status import ModelError
 
 

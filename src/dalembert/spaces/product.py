@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dalembert.spaces.base import Check, Group, MissingPart
 from dalembert.spaces.euclidean import Euclidean
+from dalembert.spaces.group import Group, MissingPart
 from dalembert.spaces.so3 import SO3
+from dalembert.spaces.space import Check
 from dalembert.status import ModelError, OptionError
 
 

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dalembert.spaces import rotation as rot
-from dalembert.spaces.base import Check, Group
+from dalembert.spaces.group import Group
 from dalembert.spaces.so3 import rotation_check
+from dalembert.spaces.space import Check
 from dalembert.spaces.stumpff import stumpff
 from dalembert.status import OptionError
 

@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dalembert.spaces import so2
-from dalembert.spaces.base import Check, Group, numbers
+from dalembert.spaces.arrays import numbers
+from dalembert.spaces.group import Group
+from dalembert.spaces.space import Check
 from dalembert.spaces.stumpff import stumpff
 from dalembert.status import OptionError
 

@@ -13,7 +13,9 @@ import numpy as np
 
 from dalembert.spaces import rotation as rot
 from dalembert.spaces import so3
-from dalembert.spaces.base import Check, Group, numbers
+from dalembert.spaces.arrays import numbers
+from dalembert.spaces.group import Group
+from dalembert.spaces.space import Check
 from dalembert.status import OptionError
 
 

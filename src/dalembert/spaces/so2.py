@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dalembert.spaces.base import Check, Group
+from dalembert.spaces.group import Group
 from dalembert.spaces.rotation import dot
+from dalembert.spaces.space import Check
 from dalembert.status import OptionError
 
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dalembert.spaces import rotation as rot
-from dalembert.spaces.base import Check, Group
+from dalembert.spaces.group import Group
+from dalembert.spaces.space import Check
 from dalembert.status import OptionError
 
 NAMES = tuple(f"R[{i},{j}]" for i in range(3) for j in range(3))
