@@ -9,7 +9,6 @@ import numpy as np
 
 from dalembert.spaces.euclidean import as_names
 from dalembert.spaces.group import Group
-from dalembert.spaces.space import Array
 
 
 @dataclass(frozen=True)
@@ -48,12 +47,6 @@ class Circle(Group):
 
     def _part(self, q: Any, name: str) -> Any:
         return q[..., 0][()]
-
-    def rate(self, q: Array, v: Array) -> Array:
-        return v
-
-    def move(self, q: Array, d: Array) -> Array:
-        return q + d
 
     def _compose(self, a: Any, b: Any) -> Any:
         return a + b

@@ -70,18 +70,15 @@ class Euclidean(Group):
     def flatten(self, value: Any, label: str = "q0") -> Any:
         return value
 
-    # plain arithmetic: the same for numbers and symbols, without a detour
+    # symbols of large systems take the direct way
     def move(self, q: Array, d: Array) -> Array:
-        return q + d
+        return q + d if isinstance(q, ca.SX) else super().move(q, d)
 
     def difference(self, q0: Array, q1: Array) -> Array:
-        return q1 - q0
+        return q1 - q0 if isinstance(q0, ca.SX) else super().difference(q0, q1)
 
     def rate(self, q: Array, v: Array) -> Array:
-        return v
-
-    def equations(self, q: Array) -> Array:
-        return ca.SX.zeros(0, 1) if isinstance(q, ca.SX) else q[..., :0]
+        return v if isinstance(v, ca.SX) else super().rate(q, v)
 
     def _compose(self, a: Any, b: Any) -> Any:
         return a + b
