@@ -145,7 +145,7 @@ def check_model(work: Workspace, t: float, row: np.ndarray) -> None:
         )
     labels = [*system.names["constraints"], *system.names["velocity_constraints"]]
     norms = np.linalg.norm(C, axis=1)
-    _, around = work.matrices(t, row + 1e-3 * (1.0 + np.abs(row)))  # rounding hides an exact zero
+    _, around = work.matrices(t, _nearby(work, row))  # rounding hides an exact zero
     for i, norm in enumerate(norms):
         if norm <= 1e-12 * np.nan_to_num(np.linalg.norm(around[i])):
             raise RedundantError(
@@ -161,6 +161,15 @@ def check_model(work: Workspace, t: float, row: np.ndarray) -> None:
                 f"are not determined. Remove {surplus} of them."
             )
     _check_mass(system, mass, C)
+
+
+def _nearby(work: Workspace, row: np.ndarray) -> np.ndarray:
+    """Another state close by; its positions are an element of the space, too."""
+    system, at = work.assembly.system, work.assembly.layout.slice("q")
+    out = row + 1e-3 * (1.0 + np.abs(row))
+    if not system.space.flat:
+        out[at] = system.space.move(row[at], np.linspace(1e-3, 2e-3, system.nv))
+    return out
 
 
 def dependent_rows(C: np.ndarray) -> tuple[list[int], int]:

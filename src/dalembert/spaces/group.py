@@ -240,7 +240,7 @@ class Group(Space):
         if len(parts) == 1:
             (name, value), *_ = parts.items()
             if name in self.part_names:
-                x = numbers(f"{label}[{name!r}]", value)
+                x = np.atleast_1d(numbers(f"{label}[{name!r}]", value))
                 flat = x if x.shape == (self.nq,) else self._store(x)
                 if flat is not None:
                     return flat
