@@ -15,6 +15,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import dalembert as da
+from dalembert.analysis.index import consistency, index
 from dalembert.model.symbols import NAMES
 from dalembert.runtime.events import compile_events
 from dalembert.runtime.start import evaluate
@@ -384,6 +385,17 @@ def test_flat_groups_are_integrated() -> None:
     assert sol.q[-1, 0] > 2 * np.pi or np.abs(np.diff(sol.q[:, 0])).max() < 1.0  # never wrapped
     assert np.abs(sol.energy - sol.energy[0]).max() < 1e-5
     assert sol.q[-1, 1] == pytest.approx(0.5 * np.cos(10.0), abs=1e-5)
+
+
+@pytest.mark.parametrize("form", ["R3xSO3", "quaternions", "SE3"])
+def test_index(form: str) -> None:
+    """Index 3 like every constrained system; three rotations and their rates are free, however they are stored."""
+    system = heavy_top(form)
+    q0, v0 = start(form, REFERENCE[0.1])
+    found = index(system, q0, v0)
+    assert (found.differentiation_index, found.degrees_of_freedom, found.regular) == (3, 6, True)
+    assert consistency(system, q0, v0).consistent
+    assert "tip[0]'" in consistency(system, q0, v0 + np.eye(6)[0]).violated
 
 
 # ---------------------------------------------------------------------- messages

@@ -171,7 +171,11 @@ class Group(Space):
         return self._vee(array(V))
 
     def move(self, q: Array, d: Array) -> Array:
-        """q exp(d), put back onto the group to rounding: any number of moves stays there."""
+        """q exp(d), put back onto the group to rounding: any number of moves stays there.
+
+        Products alone leave it by about 1e-16 a move and, for a constant velocity, always to the same side: 4e-10 after
+        10^7 moves on SO(3). One Newton step for the nearest element keeps the deviation at 2e-16.
+        """
         return call(self._move, (q, self.nq, "q"), (d, self.nv, "d"))
 
     def difference(self, q0: Array, q1: Array) -> Array:

@@ -40,8 +40,8 @@ class UnitQuaternions(Group):
     Examples
     --------
     >>> G = UnitQuaternions()
-    >>> G.element(G.exp([0.0, 0.0, np.pi / 2])).R @ [1.0, 0.0, 0.0]
-    array([0., 1., 0.])
+    >>> G.log(G.exp([0.1, 0.2, 0.3]))
+    array([0.1, 0.2, 0.3])
     """
 
     nq: ClassVar[int] = 4
