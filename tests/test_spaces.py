@@ -438,6 +438,8 @@ def test_half_turns() -> None:
         v = group.log(q)
         assert abs(np.linalg.norm(v) - np.pi) < 4 * EPS * np.pi
         close(abs(v @ n), np.array(np.pi))
+        assert np.all(np.isfinite(compiled("SO(3)").log_v(q)))  # one-sided, but finite
+        close(compiled("SO(3)").log(q), v, 2)
     minus = -sp.UnitQuaternions().identity
     close(sp.UnitQuaternions().exp(sp.UnitQuaternions().log(minus)), minus, 4)
     close(compiled("S^3").log(minus), [2 * np.pi, 0, 0], 2)

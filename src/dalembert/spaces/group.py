@@ -1,6 +1,7 @@
 """What a configuration space that is a Lie group offers.
 
-[ACB15] M. Arnold, A. Cardona, O. Bruels (2015): Lie group setting, q' = q v~, tangent operator.
+[ACB15] M. Arnold, A. Cardona, O. Bruels, Order reduction in time integration caused by velocity projection, J. Mech.
+        Sci. Technol. 29 (2015): Lie group setting, q' = q v~.
 [BCA12] O. Bruels, A. Cardona, M. Arnold, Lie group generalized-alpha time integration of constrained flexible
         multibody systems, Mechanism and Machine Theory 48 (2012) 121-137: the operators on SE(3).
 [SDA18] J. Sola, J. Deray, D. Atchuthan, A micro Lie theory for state estimation in robotics, arXiv:1812.01537.

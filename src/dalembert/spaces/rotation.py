@@ -1,7 +1,7 @@
 """Formulas of so(3) shared by the groups that contain rotations. Vectors (..., 3), matrices (..., 3, 3).
 
-[ACB15] M. Arnold, A. Cardona, O. Bruels, A Lie algebra approach to Lie group time integration of constrained systems
-        (and order reduction caused by velocity projection, 2015): conventions q' = q v~, tangent operator T.
+[ACB15] M. Arnold, A. Cardona, O. Bruels, Order reduction in time integration caused by velocity projection, J. Mech.
+        Sci. Technol. 29 (2015): conventions q' = q v~, tangent operator T.
 [IMNZ00] A. Iserles, H. Munthe-Kaas, S. Norsett, A. Zanna, Lie-group methods, Acta Numerica 9 (2000): dexp, dexp^-1.
 [S78] S. W. Shepperd, Quaternion from rotation matrix, J. Guidance and Control 1 (1978) 223-224.
 """
@@ -59,7 +59,7 @@ def flatten(R: Array) -> Array:
 
 
 def exponential(w: Array) -> Array:
-    """exp(w~) = I + c1 w~ + c2 w~^2 (Rodrigues) [IMNZ00, (B.10)]."""
+    """exp(w~) = I + c1 w~ + c2 w~^2 (Rodrigues) [IMNZ00, appendix B]."""
     _, c1, c2 = stumpff(dot(w, w), 2)
     W = skew(w)
     return EYE + c1[..., None] * W + c2[..., None] * (W @ W)
@@ -179,7 +179,7 @@ def determinant(A: Array) -> Array:
     return dot(A[..., 0, :], cofactors(A)[..., 0, :])
 
 
-_POLAR_STEPS = 9  # enough for condition numbers up to 1e12
+_POLAR_STEPS = 9  # enough for condition numbers up to 1e6, far from any rotation
 
 
 def polar(A: Array) -> Array:

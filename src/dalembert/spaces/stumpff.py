@@ -5,7 +5,7 @@ functions of s, so that nothing is singular at angle 0, and they satisfy
 
     c_k = 1/k! - s c_{k+2},        dc_k/ds = (k c_{k+2} - c_{k+1}) / 2.
 
-[SB71] E. L. Stiefel, G. Scheifele, Linear and Regular Celestial Mechanics, Springer 1971, section 11.
+[SB71] E. L. Stiefel, G. Scheifele, Linear and Regular Celestial Mechanics, Springer 1971.
 """
 
 from __future__ import annotations
