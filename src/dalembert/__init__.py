@@ -2,6 +2,7 @@
 
 __version__ = "0.1.0"
 
+from dalembert import spaces
 from dalembert.analysis import Diagnosis, diagnose
 from dalembert.driver import consistent, solve
 from dalembert.formulations import (
@@ -54,4 +55,5 @@ __all__ = [
     "methods",
     "problems",
     "solve",
+    "spaces",
 ]  # fmt: skip

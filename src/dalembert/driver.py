@@ -30,6 +30,7 @@ from dalembert.runtime.start import (
     nearest,
     not_finite,
     point_values,
+    put_on_space,
     solve_contact,
     violations,
 )
@@ -260,6 +261,7 @@ def _starter(work: Workspace, formulation: Formulation, options: Options, row: n
 def prepare_start(work: Workspace, t: float, row: np.ndarray, initial: Initial, tolerance: float) -> None:
     """Check or repair an initial row and complete it, in place."""
     system, layout = work.assembly.system, work.assembly.layout
+    put_on_space(system, layout, row, initial, tolerance)
     solve_contact(system, t, row, layout, work.p)
     check_model(work, t, row)
     if initial == "project":

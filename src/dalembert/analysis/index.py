@@ -122,12 +122,14 @@ def index(
     nu = next((i for i, level in enumerate(levels) if level.determines_rates), None)
     mu = next((i for i, level in enumerate(levels) if level.strangeness_free), None)
     last = levels[mu] if mu is not None else None
+    # more numbers are stored than there are directions: being on the group is no freedom of the motion
+    invariants = 0 if system.space.flat else system.nq - system.nv
     return Index(
         formulation=form.describe(),
         differentiation_index=nu,
         strangeness_index=mu,
         unknowns=sum(u.size for u in form.unknowns(system)),
-        degrees_of_freedom=last.d if last else None,
+        degrees_of_freedom=last.d - invariants if last else None,
         algebraic=last.a if last else None,
         undetermined=last.u if last else None,
         conditions=last.v if last else None,
@@ -154,7 +156,9 @@ def _given(
         if x is None:
             continue
         try:
-            array = np.atleast_1d(np.asarray(x, dtype=float))
+            array = np.atleast_1d(np.asarray(system.space.flatten(x) if name == "q" else x, dtype=float))
+        except OptionError:
+            raise
         except (TypeError, ValueError):
             raise OptionError(f"{name}0={x!r} is not a list of numbers.") from None
         if array.shape != values[name].shape:
@@ -186,7 +190,8 @@ def _solve(
 
 def _consistent_point(system: System, values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Positions on the constraints, velocities on theirs, accelerations and multipliers that belong to them."""
-    values = _solve(system, values, ca.vertcat(system.h, system.g), ("q", "s"), 1e-9)
+    on_space = system.space.equations(system.symbols.q)
+    values = _solve(system, values, ca.vertcat(on_space, system.h, system.g), ("q", "s"), 1e-9)
     values = _solve(system, values, ca.vertcat(system.g_dot, system.k), ("v",), 1e-9)
     forces = ca.vertcat(system.balance, system.g_ddot, system.k_dot, system.auxiliary)
     return _solve(system, values, forces, ("a", "w", "lam", "mu"), 1e-8)
@@ -295,7 +300,7 @@ def consistency(
         "g": list(system.names["constraints"]),
         "g_dot": [f"{n}'" for n in system.names["constraints"]],
         "k": list(system.names["velocity_constraints"]),
-        "balance": [f"balance {n}" for n in (system.names["q"] if system.space.flat else system.velocity_names)],
+        "balance": [f"balance {n}" for n in system.motion_names],
         "g_ddot": [f"{n}''" for n in system.names["constraints"]],
         "k_dot": [f"{n}'" for n in system.names["velocity_constraints"]],
         "auxiliary": [f"auxiliary {n}" for n in system.names["w"]],

@@ -11,7 +11,7 @@ derivatives are right, so that everything downstream (velocity constraints, iter
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import casadi as ca
@@ -73,6 +73,7 @@ class Call:
     shape: tuple[int, int]
     second: bool
     parameters: Callable[[np.ndarray], Namespace]
+    elements: Mapping[str, Callable[[np.ndarray], Any]] = field(default_factory=dict)  # how positions are handed over
 
     @property
     def nz(self) -> int:
@@ -162,7 +163,8 @@ class Call:
         out: dict[str, Any] = {}
         start = 0
         for name, size in zip(self.names, self.sizes, strict=True):
-            out[name] = float(z[start]) if name == "t" else z[start : start + size].copy()
+            x = z[start : start + size].copy()
+            out[name] = float(x[0]) if name == "t" else self.elements[name](x) if name in self.elements else x
             start += size
         if "p" in argument_names(self.box.function):
             out["p"] = p

@@ -40,7 +40,7 @@ class _Velocities(Space):
     def move(self, q: ca.SX, d: ca.SX) -> ca.SX:
         return q
 
-    def difference(self, q1: ca.SX, q0: ca.SX) -> ca.SX:
+    def difference(self, q0: ca.SX, q1: ca.SX) -> ca.SX:
         return ca.SX.zeros(self.nv, 1)
 
     def rate(self, q: ca.SX, v: ca.SX) -> ca.SX:

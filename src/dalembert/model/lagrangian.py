@@ -2,7 +2,10 @@
 
     d/dt (dL/dv) - dL/dq = Q - G^T lam - K^T mu,   L = T(t,q,v) - V(t,q)
 
-so that M = T_vv and f = Q + L_q - (T_v)_q v - (T_v)_t.
+so that M = T_vv and f = Q + L_q - (T_v)_q v - (T_v)_t. On a Lie group, with dL/dq along q exp(d) and q' = q v~, the
+left side becomes d/dt (dL/dv) - ad_v^T dL/dv - dL/dq (Euler-Poincare equations), which adds ad_v^T T_v to f.
+
+J. E. Marsden, T. S. Ratiu, Introduction to Mechanics and Symmetry, Springer 1999, chapter 13.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import casadi as ca
 
 from dalembert.model.blackbox import argument_names
 from dalembert.model.system import ModelFunction, System
-from dalembert.spaces import Space
+from dalembert.spaces import Group, Space
 from dalembert.status import ModelError
 
 
@@ -24,7 +27,7 @@ class Lagrangian(System):
     Parameters
     ----------
     q
-        Names of the coordinates, their number, or a Euclidean space.
+        Names of the coordinates, their number, or a `dalembert.spaces.Space`.
     kinetic
         T(t, q, v, p), quadratic in v.
     potential
@@ -88,9 +91,15 @@ class Lagrangian(System):
         mass = ca.jacobian(momentum, x["v"])
         if ca.depends_on(mass, x["v"]):
             raise ModelError("kinetic is not quadratic in v: the mass matrix it gives depends on the velocities.")
+        rate = self.space.rate(x["q"], x["v"])
+        along = ca.jacobian(rate, x["v"])  # how the stored numbers move with v
         self._inertial = (
-            ca.gradient(T - V, x["q"]) - ca.jtimes(momentum, x["q"], x["v"]) - ca.jtimes(momentum, x["t"], ca.SX(1))
+            along.T @ ca.gradient(T - V, x["q"])
+            - ca.jtimes(momentum, x["q"], rate)
+            - ca.jtimes(momentum, x["t"], ca.SX(1))
         )
+        if isinstance(self.space, Group) and not self.space.flat:
+            self._inertial += self.space.ad(x["v"]).T @ momentum
         return ca.sparsify(mass)
 
     def _vector(self, role: str, given: ModelFunction, n: int, *, second: bool = False) -> ca.SX:

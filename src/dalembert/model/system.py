@@ -50,7 +50,9 @@ class System:
     Parameters
     ----------
     q
-        Names of the coordinates, their number, or a `dalembert.spaces.Space`.
+        Names of the coordinates, their number, or a `dalembert.spaces.Space`. On a Lie group functions receive an
+        element with readable parts (``q.x``, ``q.R``), v is the velocity in q' = q v~, and G is defined by
+        d/dt g(q(t)) = G(q) v.
     mass
         Mass matrix (nv, nv), its diagonal (nv,), or a function of ``t, q, p`` returning either.
     force
@@ -207,9 +209,12 @@ class System:
     @property
     def velocity_names(self) -> tuple[str, ...]:
         """Names of the velocity components."""
-        if self.space.flat:
-            return tuple(f"{name}'" for name in self.space.names)
-        return tuple(f"v{i}" for i in range(self.nv))
+        return self.space.velocity_names
+
+    @property
+    def motion_names(self) -> tuple[str, ...]:
+        """What to call the directions of motion: coordinates where each has its own velocity, else velocities."""
+        return self.space.names if self.space.flat else self.velocity_names
 
     def initial_values(self, q0: Any, v0: Any) -> dict[str, Any]:
         """Which variables the arguments q0 and v0 of `solve` set."""
@@ -268,7 +273,7 @@ class System:
             return symbols[0]
         if name == "p":
             return Namespace(self.parameters.unflatten(symbols))
-        return symbols
+        return self.space.element(symbols) if name == "q" else symbols
 
     def _black_box(
         self,
@@ -284,12 +289,16 @@ class System:
 
         own = [(a, n) for a, n in zip(asked, names, strict=True) if n != "p"]
         sizes = tuple(int(self._symbols[n].numel()) for _, n in own)
+        elements = {a: self.space.element for a, n in own if n == "q"}
         if shape is None and box.size is not None:
             shape = (box.size, 1)
         if shape is None:  # the size of constraints does not follow from the model: ask the function itself
-            probe = Call(role, box, tuple(a for a, _ in own), sizes, (1, 1), False, values)
+            probe = Call(role, box, tuple(a for a, _ in own), sizes, (1, 1), False, values, elements)
             try:
                 z = 0.1 + 0.01 * np.arange(probe.nz)
+                if elements:
+                    start = sum(sizes[: [n for _, n in own].index("q")])
+                    z[start : start + self.nq] = self.space.project(z[start : start + self.nq])
                 answer = box.function(**probe._arguments(z, values(self.parameters.vector())))
                 out = numbers(answer)
             except Exception as problem:
@@ -300,7 +309,7 @@ class System:
             shape = (out.size, 1)
             if isinstance(answer, Mapping):
                 self._probed[role] = _component_names({k: np.size(x) for k, x in answer.items()})
-        call = Call(role, box, tuple(a for a, _ in own), sizes, shape, second, values)
+        call = Call(role, box, tuple(a for a, _ in own), sizes, shape, second, values, elements)
         arguments = ca.vertcat(*[self._symbols[n] for _, n in own])
         coefficients = symbol(f"blackbox_{role}", call.n_coefficients)
         self.calls.append(call)
@@ -384,13 +393,15 @@ class System:
             i, j = i + n, j + call.n_coefficients
 
     def directional(self, expr: ca.SX) -> ca.SX:
-        """Derivative of an expression along the configuration space, (n, nv)."""
-        d = symbol("d", self.nv)
-        moved = ca.substitute(expr, self.symbols.q, self.space.move(self.symbols.q, d))
-        return ca.substitute(ca.jacobian(moved, d), d, ca.SX.zeros(self.nv, 1))
+        """Derivative of an expression along the configuration space, (n, nv).
+
+        That is d expr(move(q, d)) / dd at d = 0, whose inner derivative is the (linear) map v -> rate(q, v).
+        """
+        x = self.symbols
+        return ca.jacobian(expr, x.q) @ ca.sparsify(ca.jacobian(self.space.rate(x.q, x.v), x.v))
 
     def time_derivative(self, expr: ca.SX) -> ca.SX:
-        """Total time derivative: q' = v, v' = a, s' from the contact equations."""
+        """Total time derivative: q' = rate(q, v), v' = a, s' from the contact equations."""
         x = self.symbols
         out = ca.jtimes(expr, x.t, ca.SX(1)) + ca.jtimes(expr, x.q, self.space.rate(x.q, x.v))
         out += ca.jtimes(expr, x.v, x.a)

@@ -157,6 +157,31 @@ def _velocities(point: Point, phi0: ca.SX) -> ca.SX:
 Conditions = Callable[[Point, ca.SX], ca.SX]
 
 
+def _on_space(conditions: Conditions) -> Conditions:
+    """The conditions and those of being an element of the configuration space (none if it is Euclidean)."""
+    return lambda point, phi0: ca.vertcat(conditions(point, phi0), point.system.space.equations(point.q))
+
+
+def _metric(block: str, options: Projection, point: Point) -> ca.SX:
+    """Metric of one block, in terms of the numbers that are stored.
+
+    On a group, W measures tangent vectors d, and stored numbers move by B d, v -> B v being the rate. The columns of B
+    are orthogonal with lengths that are the same at all elements, so that d = D^-1 B^T dq with D = B^T B at the
+    identity. Directions normal to the group get weight one; the conditions forbid them.
+    """
+    system = point.system
+    if block not in ("q", "v"):
+        return ca.SX.eye(system.sizes[block])
+    W = options.metric(point)
+    if block == "v" or system.space.flat:
+        return W
+    v = ca.SX.sym("v", system.nv)
+    B = ca.jacobian(system.space.rate(point.q, v), v)
+    unit = ca.Function("unit", [point.q], [B])(system.space.identity)
+    back = ca.diag(1 / ca.diag(unit.T @ unit)) @ B.T
+    return ca.sparsify(back.T @ W @ back + ca.SX.eye(system.nq) - B @ back)
+
+
 def _stage(name: str, options: Projection, data: StageData, blocks: list[str], conditions: Conditions) -> StageSystem:
     """One minimisation: W (y - y~) + H^T nu = 0, phi(y) = 0 for y = the given blocks.
 
@@ -169,13 +194,15 @@ def _stage(name: str, options: Projection, data: StageData, blocks: list[str], c
     y = {b: ca.SX.sym(b, system.sizes[b]) for b in moving}
     metric_point = env.at(t=data.t, **{b: old[b] for b in ("q", "v", "r", "w", "s")})
     new_point = env.at(t=data.t, **{b: y.get(b, old[b]) for b in ("q", "v", "r", "w", "s")})
+    if "q" in blocks:  # stored positions are not free if the space is a group: they have to remain an element of it
+        conditions = _on_space(conditions)
     phi = conditions(new_point, data.phi0)
     nu = ca.SX.sym("nu", phi.numel())
     contact = new_point.h if "s" in moving else ca.SX.zeros(0, 1)
 
     Y = ca.vertcat(*[y[b] for b in blocks])
     Y_old = ca.vertcat(*[old[b] for b in blocks])
-    W = ca.diagcat(*[options.metric(metric_point) if b in ("q", "v") else ca.SX.eye(system.sizes[b]) for b in blocks])
+    W = ca.diagcat(*[_metric(b, options, metric_point) for b in blocks])
     H = _jacobian(phi, Y, y, contact)
     if options.iteration == "simplified":
         start = ca.vertcat(*[old[b] for b in moving])

@@ -73,7 +73,9 @@ def compile_events(given: Any, system: System, layout: Layout) -> EventSet:
         symbols = vector(part[name])
         if name == "t":
             return symbols[0]
-        return Namespace(system.parameters.unflatten(symbols)) if name == "p" else symbols
+        if name == "p":
+            return Namespace(system.parameters.unflatten(symbols))
+        return system.space.element(symbols) if name == "q" else symbols
 
     try:
         values = [
@@ -93,6 +95,7 @@ def _in_python(functions: list[Callable[..., Any]], asked: list[list[str]], syst
     def evaluate(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> int:
         values: dict[str, Any] = {name: a[layout.slice(name)] for name, _ in layout.blocks}
         values["t"] = float(b[0])
+        values["q"] = system.space.element(values["q"])
         values["p"] = Namespace(system.parameters.unflatten(b[1:]))
         for i, (f, names) in enumerate(zip(functions, asked, strict=True)):
             value = f(**dict(zip(argument_names(f), (values[n] for n in names), strict=True)))

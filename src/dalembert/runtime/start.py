@@ -35,18 +35,34 @@ def initial_row(system: System, layout: Any, **given: Any) -> np.ndarray:
                 raise OptionError(f"r0 is missing: give {size} initial dynamic states ({names}).")
             continue
         try:
-            x = np.asarray(value, dtype=float)
+            x = np.asarray(system.space.flatten(value, label) if name == "q" else value, dtype=float)
+        except OptionError:
+            raise
         except (TypeError, ValueError):
             raise OptionError(f"{label}={value!r} is not a list of numbers.") from None
         if x.shape != (size,) and not (x.ndim == 0 and size == 1):
             if size == 0:
                 raise OptionError(f"{label} is given, but the system has no {MEANING[name]}; leave it out.")
-            names = ", ".join(system.names.get(name, system.names["q"]))
+            names = ", ".join(system.names.get(name, system.motion_names))
             raise OptionError(f"{label} has shape {x.shape}, expected ({size},): give one number for each of {names}.")
         if not np.all(np.isfinite(x)):
             raise OptionError(f"{label}={x.tolist()} contains NaN or infinity; give finite numbers.")
         row[layout.slice(name)] = x
     return row
+
+
+def put_on_space(system: System, layout: Any, row: np.ndarray, initial: str, tolerance: float) -> None:
+    """Stored positions that are no element of the space are refused or replaced by the nearest element, in place."""
+    if initial == "assume" or not system.nq:
+        return
+    q = row[layout.slice("q")]
+    check = system.space.check(q)
+    if initial == "check" and not check.residual <= tolerance:
+        raise OptionError(f"q0: {check.message}. Correct it, or use initial='project' to take the nearest element.")
+    try:
+        row[layout.slice("q")] = system.space.project(q) if check.residual else q
+    except OptionError as problem:
+        raise OptionError(f"q0: {problem}") from None
 
 
 def solve_contact(system: System, t: float, row: np.ndarray, layout: Any, p: np.ndarray) -> None:
@@ -103,7 +119,8 @@ def not_finite(system: System, layout: Any, t: float, row: np.ndarray, p: np.nda
         bad = np.flatnonzero(~np.isfinite(out))
         if bad.size:
             i = int(bad[0])
-            names: Sequence[str] = system.names.get(components.get(expression, ""), ())
+            component = components.get(expression, "")
+            names: Sequence[str] = system.motion_names if component == "q" else system.names.get(component, ())
             label = f" ({names[i]})" if i < len(names) else ""
             return f"{role} is {out[i]} in component {i}{label} at t = {t:.6g}"
     return ""
@@ -121,14 +138,14 @@ def check_model(work: Workspace, t: float, row: np.ndarray) -> None:
     skew = np.abs(mass - mass.T)
     if skew.max(initial=0.0) > 1e-10 * size:
         i, j = (int(x) for x in np.unravel_index(int(skew.argmax()), skew.shape))
-        names = system.space.names
+        names = system.motion_names
         raise ModelError(
             f"mass is not symmetric: entry ({names[i]}, {names[j]}) is {mass[i, j]:.6g}, "
             f"({names[j]}, {names[i]}) is {mass[j, i]:.6g} at the initial values."
         )
     labels = [*system.names["constraints"], *system.names["velocity_constraints"]]
     norms = np.linalg.norm(C, axis=1)
-    _, around = work.matrices(t, row + 1e-3 * (1.0 + np.abs(row)))  # rounding hides an exact zero
+    _, around = work.matrices(t, _nearby(work, row))  # rounding hides an exact zero
     for i, norm in enumerate(norms):
         if norm <= 1e-12 * np.nan_to_num(np.linalg.norm(around[i])):
             raise RedundantError(
@@ -144,6 +161,15 @@ def check_model(work: Workspace, t: float, row: np.ndarray) -> None:
                 f"are not determined. Remove {surplus} of them."
             )
     _check_mass(system, mass, C)
+
+
+def _nearby(work: Workspace, row: np.ndarray) -> np.ndarray:
+    """Another state close by; its positions are an element of the space, too."""
+    system, at = work.assembly.system, work.assembly.layout.slice("q")
+    out = row + 1e-3 * (1.0 + np.abs(row))
+    if not system.space.flat:
+        out[at] = system.space.move(row[at], np.linspace(1e-3, 2e-3, system.nv))
+    return out
 
 
 def dependent_rows(C: np.ndarray) -> tuple[list[int], int]:
@@ -170,11 +196,11 @@ def _check_mass(system: System, mass: np.ndarray, C: np.ndarray) -> None:
     values, vectors = np.linalg.eigh(reduced)
     if values.min() < -1e-12 * max(np.abs(values).max(), 1.0):
         direction = np.abs(kernel @ vectors[:, 0])
-        names = [n for n, x in zip(system.space.names, direction, strict=False) if x > 1e-6]
+        names = [n for n, x in zip(system.motion_names, direction, strict=False) if x > 1e-6]
         raise ModelError(f"mass is negative along {', '.join(names)} at the initial values; inertia must be positive.")
     if np.abs(values).min() <= 1e-12 * max(np.abs(values).max(), 1.0):
         direction = np.abs(kernel @ vectors[:, int(np.abs(values).argmin())])
-        names = [n for n, x in zip(system.space.names, direction, strict=False) if x > 1e-6]
+        names = [n for n, x in zip(system.motion_names, direction, strict=False) if x > 1e-6]
         what = " on the motions that the constraints allow" if len(C) else ""
         raise ModelError(
             f"mass is singular{what} at the initial values: no inertia along {', '.join(names)}. Give these "
