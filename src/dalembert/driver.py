@@ -285,7 +285,8 @@ def _start_formulation(work: Workspace, formulation: Formulation, t: float, row:
         return np.asarray(values[name] if name in values else evaluate(system, name, values))
 
     for name, x in formulation.start(system, at).items():
-        row[layout.slice(name)] = x
+        if layout.has(name):  # the first- and second-order forms of a formulation need not add the same
+            row[layout.slice(name)] = x
 
 
 def _first_step(given: float | None, work: Workspace, row: np.ndarray, options: Options) -> float:
