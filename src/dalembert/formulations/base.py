@@ -154,8 +154,8 @@ class Formulation(ABC):
         """The numbers for the constraint matrix C = [G; K] (nlam + nmu, nv) of a state."""
         return np.zeros(0)
 
-    def sample_data(self, system: System) -> np.ndarray:
-        """Numbers of the right kind, for choosing pivots."""
+    def sample_data(self, system: System, C: np.ndarray) -> np.ndarray:
+        """Numbers of the right kind for choosing pivots; C as above at a sample state, or NaN."""
         return np.random.default_rng(1743).uniform(-1, 1, self.data_size(system))
 
     @property

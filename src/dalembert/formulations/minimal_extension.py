@@ -61,6 +61,7 @@ from dalembert.model.system import System
 from dalembert.status import OptionError
 
 EXCHANGE = 1.01  # exchanges that enlarge the determinant by less are not worth it
+MOST_EXCHANGES = 1000  # few are needed; a singular matrix, for which there is no choice at all, must not go on for ever
 
 
 @register
@@ -153,9 +154,12 @@ class MinimalExtension(Formulation):
     def choose_data(self, system: System, C: np.ndarray) -> np.ndarray:
         return self._choose(system, C).ravel(order="F")
 
-    def sample_data(self, system: System) -> np.ndarray:
-        """Some choice; on the diagonal of the equations pivots do not depend on which."""
-        return np.eye(system.nlam + system.nmu, system.nv).ravel(order="F")
+    def sample_data(self, system: System, C: np.ndarray) -> np.ndarray:
+        """The choice that would be made there: pivots have to serve all choices."""
+        try:
+            return self.choose_data(system, C)
+        except (OptionError, ValueError):  # not finite or singular there
+            return np.eye(system.nlam + system.nmu, system.nv).ravel(order="F")
 
     def _choose(self, system: System, C: np.ndarray) -> np.ndarray:
         """T (nlam + nmu, nv) for the constraint matrix C = [G; K]."""
@@ -171,7 +175,7 @@ class MinimalExtension(Formulation):
                 pairs = linear_sum_assignment(np.log(np.abs(A[:, chosen])).clip(-700.0), maximize=True)[1]
             T[rows, chosen[pairs]] = 1.0
             allowed = np.setdiff1d(allowed, chosen)
-            eliminated = eliminated - eliminated[:, chosen] @ np.linalg.solve(A[:, chosen], A)
+            eliminated = eliminated - eliminated[:, chosen] @ np.linalg.pinv(A[:, chosen]) @ A
         return T
 
     def _given(self, system: System, C: np.ndarray) -> np.ndarray:
@@ -290,10 +294,11 @@ def _acceleration(env: Environment, **given: ca.SX) -> ca.SX:
 def _columns(A: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     """As many of the allowed columns of A as it has rows, such that no exchange enlarges |det|."""
     chosen = allowed[qr(A[:, allowed], mode="r", pivoting=True)[1][: len(A)]]
-    while True:
-        gain = np.abs(np.linalg.solve(A[:, chosen], A[:, allowed]))
+    for _ in range(MOST_EXCHANGES):
+        gain = np.abs(np.linalg.pinv(A[:, chosen]) @ A[:, allowed])
         gain[:, np.isin(allowed, chosen)] = 0.0
-        if gain.max(initial=0.0) <= EXCHANGE:
-            return chosen
         i, j = np.unravel_index(int(gain.argmax()), gain.shape)
+        if gain[i, j] <= EXCHANGE:
+            break
         chosen[i] = allowed[j]
+    return chosen

@@ -109,6 +109,7 @@ def execute(
             elif run.whole[runstate.CHANGE_DATA] == 2 and starter is not None:
                 restarted, output = _warm_up(work, method, starter, options, run, output)
                 status = int(restarted)
+                _choose_data(work, formulation, run)
             if progress is not None:
                 progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
             output = _make_room(run, output, 0, 0)
