@@ -154,6 +154,10 @@ class Formulation(ABC):
         """The numbers for the constraint matrix C = [G; K] (nlam + nmu, nv) of a state."""
         return np.zeros(0)
 
+    def restate(self, system: System, data: np.ndarray, v: np.ndarray) -> dict[str, np.ndarray]:
+        """Past values of unknowns whose meaning depends on the data, for past velocities v (rows, nv)."""
+        return {}
+
     def sample_data(self, system: System, C: np.ndarray) -> np.ndarray:
         """Numbers of the right kind for choosing pivots; C as above at a sample state, or NaN."""
         return np.random.default_rng(1743).uniform(-1, 1, self.data_size(system))

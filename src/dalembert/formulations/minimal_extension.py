@@ -154,6 +154,11 @@ class MinimalExtension(Formulation):
     def choose_data(self, system: System, C: np.ndarray) -> np.ndarray:
         return self._choose(system, C).ravel(order="F")
 
+    def restate(self, system: System, data: np.ndarray, v: np.ndarray) -> dict[str, np.ndarray]:
+        """w1 is linear in the equations of the first-order form only; extrapolating it across a choice costs steps."""
+        T = data.reshape(system.nlam + system.nmu, system.nv, order="F")
+        return {"w1": v @ T[: system.nlam].T}
+
     def sample_data(self, system: System, C: np.ndarray) -> np.ndarray:
         """The choice that would be made there: pivots have to serve all choices."""
         try:

@@ -214,6 +214,10 @@ def _choose_data(work: Workspace, formulation: Formulation, run: runstate.Run) -
         values = formulation.choose_data(system, C)
         work.set_data(values)
         run.watched[3 + work.p.size :] = values
+        layout = work.assembly.layout
+        for name, x in formulation.restate(system, values, run.rows[:, layout.slice("v")]).items():
+            if layout.has(name):
+                run.rows[:, layout.slice(name)] = x
     run.whole[runstate.CHANGE_DATA] = 0
 
 
