@@ -154,8 +154,11 @@ class Formulation(ABC):
         """The numbers for the constraint matrix C = [G; K] (nlam + nmu, nv) of a state."""
         return np.zeros(0)
 
-    def restate(self, system: System, data: np.ndarray, v: np.ndarray) -> dict[str, np.ndarray]:
-        """Past values of unknowns whose meaning depends on the data, for past velocities v (rows, nv)."""
+    def restate(self, system: System, data: np.ndarray, v: np.ndarray, a: np.ndarray) -> dict[str, np.ndarray]:
+        """Past values of unknowns whose meaning depends on the data, for past velocities and accelerations (rows, nv).
+
+        Where accelerations are not known they are zero; values made from them serve as first guesses only.
+        """
         return {}
 
     def sample_data(self, system: System, C: np.ndarray) -> np.ndarray:

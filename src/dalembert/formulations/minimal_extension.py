@@ -3,8 +3,6 @@
 [KM04] P. Kunkel, V. Mehrmann, Index reduction for differential-algebraic equations by minimal extension, Z. Angew.
        Math. Mech. 84 (2004) 579-597.
 [W05]  L. Wunderlich, Numerical treatment of second order differential-algebraic systems (2005), 7.1.2 and 7.2.2.
-[GE96] M. Gu, S. Eisenstat, Efficient algorithms for computing a strong rank-revealing QR factorization, SIAM J. Sci.
-       Comput. 17 (1996) 848-869.
 
 The equations of motion, g, g' and g'' together have too many equations. Coordinates are split into q1 and as many
 dependent ones q2 as constraints, G = [G_1 G_2] with G_2 regular. The derivatives of q2 follow from g' = 0 and g'' = 0,
@@ -14,13 +12,13 @@ First order [W05, (7.13)]:     q1' = v1,  w1 = v2,  M [v1'; w2] = f - G^T lam,  
 Second order [W05, (7.31)]:    M [q1''; w2] = f(q, [q1'; w1], lam) - G^T lam,    0 = g, g', g''
 
 "full" is this system. "reduced" omits the equations that do nothing but define w1 and w2, with the unknowns
-themselves: in the first-order form both go, so that q, v, lam remain [W05, (8.10)]; in the second-order form w2 goes, but
-w1 stays, as it is the velocity of q2 wherever f and g'' mention one. With a mass matrix that is not diagonal the
+themselves: in the first-order form both go, so that q, v, lam remain [W05, (8.10)]; in the second-order form w2 goes,
+but w1 stays, as it is the velocity of q2 wherever f and g'' mention one. With a mass matrix that is not diagonal the
 equations are multiplied by M^-1 first: then the rows of w2 are those of q2. Both variants have the same solution.
 
 g'' is evaluated at the acceleration that M, f and lam give, as printed in (7.14); in the "full" variant at [v1'; w2],
-which is the same and needs no M^-1. Velocity constraints k with multipliers mu make nmu more velocities dependent, whose
-derivatives belong to w2.
+which is the same and needs no M^-1. Velocity constraints k with multipliers mu make nmu more velocities dependent,
+whose derivatives belong to w2.
 
 Which coordinates are dependent is run-time data: a 0/1 matrix T (nlam + nmu, nv), row j of which marks the coordinate
 that constraint j determines. Coordinate i has its differential equation if no row marks it, else "its" constraint:
@@ -28,21 +26,19 @@ that constraint j determines. Coordinate i has its differential equation if no r
     (1 - T^T 1) o (q' - v) + T^T g = 0,
 
 n equations with the powers of c0 of either kind, so that q and v stay the unknowns, the diagonal stays different from
-zero, and a new choice of T needs no change of variables. T is chosen by QR with column pivoting, then improved until no
-exchange of two coordinates enlarges |det G_2| (all entries of G_2^-1 G_1 are at most 1 [GE96]), and chosen anew when an
-exchange would enlarge it by 1.2: G_2 is never near singular, and every new choice is a different one.
+zero, and a new choice of T needs no change of variables. How T is chosen: see `dependent`. It is chosen anew when an
+exchange of two coordinates would enlarge |det G_2| by 1 / RENEW_QUALITY = 1.4: G_2 is never near singular, and every
+new choice is a different one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import casadi as ca
 import numpy as np
-from scipy.linalg import qr
-from scipy.optimize import linear_sum_assignment
 
 from dalembert.formulations.base import (
     SECOND_ORDER,
@@ -55,13 +51,11 @@ from dalembert.formulations.base import (
     present,
     register,
 )
+from dalembert.formulations.dependent import choose_dependent, largest_gain
 from dalembert.formulations.directions import SINGULAR, turning_rate, unit
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
 from dalembert.status import OptionError
-
-EXCHANGE = 1.01  # exchanges that enlarge the determinant by less are not worth it
-MOST_EXCHANGES = 1000  # few are needed; a singular matrix, for which there is no choice at all, must not go on for ever
 
 
 @register
@@ -139,8 +133,8 @@ class MinimalExtension(Formulation):
         scale = np.sqrt(np.abs(np.diag(mass)))
         if np.any(scale == 0.0) or np.linalg.cond(mass / np.outer(scale, scale)) > 1e12:
             raise OptionError(
-                "MinimalExtension(variant='reduced') multiplies by M^-1, but mass is singular at the initial values; use "
-                "variant='full'."
+                "MinimalExtension(variant='reduced') multiplies by M^-1, but mass is singular at the initial values; "
+                "use variant='full'."
             )
 
     # ------------------------------------------------------------------ the choice of dependent coordinates
@@ -154,10 +148,10 @@ class MinimalExtension(Formulation):
     def choose_data(self, system: System, C: np.ndarray) -> np.ndarray:
         return self._choose(system, C).ravel(order="F")
 
-    def restate(self, system: System, data: np.ndarray, v: np.ndarray) -> dict[str, np.ndarray]:
-        """w1 is linear in the equations of the first-order form only; extrapolating it across a choice costs steps."""
+    def restate(self, system: System, data: np.ndarray, v: np.ndarray, a: np.ndarray) -> dict[str, np.ndarray]:
+        """Equations are linear in w2 but not in w1: extrapolating w1 across a choice would cost steps."""
         T = data.reshape(system.nlam + system.nmu, system.nv, order="F")
-        return {"w1": v @ T[: system.nlam].T}
+        return {"w1": v @ T[: system.nlam].T, "w2": a @ T.T}
 
     def sample_data(self, system: System, C: np.ndarray) -> np.ndarray:
         """The choice that would be made there: pivots have to serve all choices."""
@@ -168,20 +162,8 @@ class MinimalExtension(Formulation):
 
     def _choose(self, system: System, C: np.ndarray) -> np.ndarray:
         """T (nlam + nmu, nv) for the constraint matrix C = [G; K]."""
-        T = np.zeros(C.shape)
         allowed = self._given(system, C) if self.dependent is not None else np.arange(system.nv)
-        eliminated = C.copy()
-        for rows in (np.arange(system.nlam), np.arange(system.nlam, len(C))):
-            if not rows.size:
-                continue
-            A = eliminated[rows]
-            chosen = _columns(A, allowed)
-            with np.errstate(divide="ignore"):  # which constraint determines which: largest product of entries
-                pairs = linear_sum_assignment(np.log(np.abs(A[:, chosen])).clip(-700.0), maximize=True)[1]
-            T[rows, chosen[pairs]] = 1.0
-            allowed = np.setdiff1d(allowed, chosen)
-            eliminated = eliminated - eliminated[:, chosen] @ np.linalg.pinv(A[:, chosen]) @ A
-        return T
+        return choose_dependent(C, system.nlam, allowed)
 
     def _given(self, system: System, C: np.ndarray) -> np.ndarray:
         """Numbers of the coordinates that the user wants to be dependent."""
@@ -201,8 +183,8 @@ class MinimalExtension(Formulation):
         s = np.linalg.svd(unit(C)[:, index], compute_uv=False)
         if len(set(index.tolist())) < len(index) or (len(s) and not s[-1] > SINGULAR):
             raise OptionError(
-                f"MinimalExtension(dependent={list(self.dependent)}): the constraints do not determine these coordinates "
-                "at the start (G_2 is singular). Choose others, or leave dependent out."
+                f"MinimalExtension(dependent={list(self.dependent)}): the constraints do not determine these "
+                "coordinates at the start (G_2 is singular). Choose others, or leave dependent out."
             )
         return index
 
@@ -213,20 +195,12 @@ class MinimalExtension(Formulation):
         return T, ca.sum1(T[: system.nlam, :]).T, ca.sum1(T).T
 
     def monitor(self, env: Environment, point: Point) -> ca.SX:
-        """[1 / largest gain of det(G_2)^2 by an exchange of coordinates, rate of turning of the constraints]."""
-        system = env.system
-        T, _, _ = self._selection(env)
-        C = ca.densify(ca.vertcat(point.G, point.K))
+        """[1 / largest gain of |det G_2| by an exchange of coordinates, rate of turning of the constraints]."""
+        C = ca.vertcat(point.G, point.K)
         if not C.shape[0]:
             return super().monitor(env, point)
-        worst = ca.SX(1)
-        for first, last in ((0, system.nlam), (system.nlam, system.nlam + system.nmu)):
-            if first < last:
-                X = ca.solve(C[first:last, :] @ T[first:last, :].T, C[first:last, :])  # G_2^-1 G
-                worst = ca.fmax(worst, ca.mmax(X**2))
-                C = C - C @ T[first:last, :].T @ X
-        rate = turning_rate(ca.vertcat(point.G, point.K), ca.vertcat(point.G_dot, point.K_dot))
-        return ca.vertcat(1 / worst, rate)
+        largest = largest_gain(ca.densify(C), self._selection(env)[0], env.system.nlam)
+        return ca.vertcat(1 / largest, turning_rate(C, ca.vertcat(point.G_dot, point.K_dot)))
 
     # ------------------------------------------------------------------ equations
     def constraint_equations(self, point: Point) -> list[Equation]:
@@ -290,20 +264,8 @@ def _acceleration(env: Environment, **given: ca.SX) -> ca.SX:
     system = env.system
     if ca.depends_on(system.force, system.symbols.a):
         raise OptionError(
-            "MinimalExtension(variant='reduced') eliminates the accelerations, but force asks for a; use variant='full'."
+            "MinimalExtension(variant='reduced') eliminates the accelerations, but force asks for a; "
+            "use variant='full'."
         )
     point = env.at(**given)
     return ca.solve(point.mass, ca.densify(point.force + point.reaction))
-
-
-def _columns(A: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """As many of the allowed columns of A as it has rows, such that no exchange enlarges |det|."""
-    chosen = allowed[qr(A[:, allowed], mode="r", pivoting=True)[1][: len(A)]]
-    for _ in range(MOST_EXCHANGES):
-        gain = np.abs(np.linalg.pinv(A[:, chosen]) @ A[:, allowed])
-        gain[:, np.isin(allowed, chosen)] = 0.0
-        i, j = np.unravel_index(int(gain.argmax()), gain.shape)
-        if gain[i, j] <= EXCHANGE:
-            break
-        chosen[i] = allowed[j]
-    return chosen

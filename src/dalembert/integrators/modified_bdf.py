@@ -120,7 +120,7 @@ class ModifiedBDF(Integrator):
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
     ) -> StepEquations:
         unknowns = self.unknowns(env.system, formulation)
-        now = {u.name: x[layout.slice(u.name)] for u in unknowns}
+        now = {u.name: ca.vec(x[layout.slice(u.name)]) for u in unknowns}
         v, a, rate = self.derivatives(layout, now, data)
         blocks, velocity = formulation.second_order(env, data.t, now, v, a, rate)
         c0 = data.c[0]  # scaled such that the matrix tends to [M G^T; G 0] as h -> 0

@@ -2,9 +2,9 @@
 
 [W05] L. Wunderlich, Numerical treatment of second order differential-algebraic systems, diploma thesis, TU Berlin 2005.
 
-In (7.19) eta is the error of the discrete q' across the constraints. With BDF of order k it is O(h^k) and jumps when the
-step size changes, so that eta' = O(h^(k-1)). In ordinary BDF applied twice, q'' has the same error, and the two cancel;
-the a_n of the thesis is already free of it. Four ways of discretising q'' and eta', on example 2.4.7:
+In (7.19) eta is the error of the discrete q' across the constraints. With BDF of order k it is O(h^k) and jumps when
+the step size changes, so that eta' = O(h^(k-1)). In ordinary BDF applied twice, q'' has the same error, and the two
+cancel; the a_n of the thesis is already free of it. Four ways of discretising q'' and eta', on example 2.4.7:
 
 - "thesis": a_n by modified BDF (3.6), eta' by BDF, which is what section 8.1 does: lam has order k - 1;
 - "both modified": the formula of a_n for eta' as well, which only looks more consistent: order k - 1;

@@ -90,6 +90,8 @@ def execute(
         _evaluate_events(run, options, run.rows[run.slots[1]], parameters)
     switches: list[float] = []
     _choose_data(work, formulation, run)
+    if starter is not None:
+        _restate(work, formulation, run, output.rows[: run.whole[runstate.STORED]])
     advance = integrate()
     chunk = 1000
     status = int(begun)
@@ -107,9 +109,11 @@ def execute(
                 _choose_data(work, formulation, run)
                 switches.append(float(run.real[runstate.T]))
             elif run.whole[runstate.CHANGE_DATA] == 2 and starter is not None:
+                stored = int(run.whole[runstate.STORED])
                 restarted, output = _warm_up(work, method, starter, options, run, output)
                 status = int(restarted)
                 _choose_data(work, formulation, run)
+                _restate(work, formulation, run, output.rows[stored : run.whole[runstate.STORED]])
             if progress is not None:
                 progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
             output = _make_room(run, output, 0, 0)
@@ -214,11 +218,17 @@ def _choose_data(work: Workspace, formulation: Formulation, run: runstate.Run) -
         values = formulation.choose_data(system, C)
         work.set_data(values)
         run.watched[3 + work.p.size :] = values
-        layout = work.assembly.layout
-        for name, x in formulation.restate(system, values, run.rows[:, layout.slice("v")]).items():
-            if layout.has(name):
-                run.rows[:, layout.slice(name)] = x
+        _restate(work, formulation, run, run.rows)
     run.whole[runstate.CHANGE_DATA] = 0
+
+
+def _restate(work: Workspace, formulation: Formulation, run: runstate.Run, rows: np.ndarray) -> None:
+    """Give unknowns whose meaning depends on the formulation's numbers the meaning they have now, in place."""
+    system, layout = work.assembly.system, work.assembly.layout
+    data = run.watched[3 + work.p.size :]
+    for name, x in formulation.restate(system, data, rows[:, layout.slice("v")], rows[:, layout.slice("a")]).items():
+        if layout.has(name):
+            rows[:, layout.slice(name)] = x
 
 
 def spread(options: Options, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
