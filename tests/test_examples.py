@@ -76,7 +76,7 @@ def test_minimal_extension_turns():
     for sol in space["runs"].values():
         assert len(sol.stats.switches) > 20
         assert max(sol.drift.largest.values()) < 1e-11
-        assert abs(sol.q - space["reference"](sol.t).q).max() < 1e-5
+        assert abs(sol.q - space["reference"](sol.t).q).max() < 5e-5
 
 
 def test_baumgarte_too_small_and_too_large():

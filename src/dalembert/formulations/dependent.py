@@ -4,8 +4,8 @@
        Comput. 17 (1996) 848-869.
 
 QR with column pivoting makes a first choice G_2; then columns are exchanged as long as that enlarges |det G_2|. Entry
-(i, j) of G_2^-1 G is the factor by which exchanging the i-th chosen column for column j would do so [GE96, lemma 3.1];
-in the end none exceeds EXCHANGE, which bounds the condition of G_2 whatever the matrix.
+(i, j) of G_2^-1 G is the factor by which exchanging the i-th chosen column for column j would do so [GE96, section 3];
+in the end none exceeds EXCHANGE, which bounds G_2^-1 in terms of the smallest singular value of G.
 
 With velocity constraints, C = [G; K], the coordinates for G are chosen first, then those for K after elimination.
 """

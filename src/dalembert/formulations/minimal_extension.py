@@ -11,6 +11,9 @@ so they need not be discretised: new algebraic variables stand for them.
 First order [W05, (7.13)]:     q1' = v1,  w1 = v2,  M [v1'; w2] = f - G^T lam,   0 = g, g', g''
 Second order [W05, (7.31)]:    M [q1''; w2] = f(q, [q1'; w1], lam) - G^T lam,    0 = g, g', g''
 
+Velocities of the solution are v and [q1'; w1]; only the "thesis" variant of modified BDF has to remember its difference
+quotients instead, so that w1 has the velocities that satisfy g' = 0.
+
 "full" is this system. "reduced" omits the equations that do nothing but define w1 and w2, with the unknowns
 themselves: in the first-order form both go, so that q, v, lam remain [W05, (8.10)]; in the second-order form w2 goes,
 but w1 stays, as it is the velocity of q2 wherever f and g'' mention one. With a mass matrix that is not diagonal the
