@@ -336,6 +336,25 @@ def test_choice_in_a_large_matrix_is_well_conditioned() -> None:
     assert np.abs(np.diag(C @ T.T)).min() > 0
 
 
+def test_ten_links_at_a_loose_tolerance() -> None:
+    """A larger system, whose matrix would be worth keeping: the constraints hold to rounding all the same."""
+    n = 10
+
+    def links(q: Any) -> list[Any]:
+        points = [np.zeros(2), *[q[2 * i : 2 * i + 2] for i in range(n)]]
+        return [((b[0] - a[0]) ** 2 + (b[1] - a[1]) ** 2 - 1) / 2 for a, b in itertools.pairwise(points)]
+
+    system = da.System(q=2 * n, mass=np.ones(2 * n), force=np.tile([0.0, -9.81], n), constraints=links)
+    q0 = np.stack([np.arange(1.0, n + 1), np.zeros(n)], axis=1).ravel()
+    sol = da.solve(system, (0, 3), q0, np.zeros(2 * n), formulation=REDUCED, rtol=1e-4, atol=1e-4)
+    other = da.solve(system, (0, 3), q0, np.zeros(2 * n), rtol=1e-8, atol=1e-8)
+    assert sol.success, sol.message
+    assert len(sol.stats.switches) > 5
+    assert sol.stats.lapack_factorizations < 5  # one plan of pivots serves all choices
+    assert max(sol.drift.largest.values()) < 1e-12
+    assert np.abs(sol.q[-1] - other.q[-1]).max() < 1e-2
+
+
 # ---------------------------------------------------------------------- bad input
 def refused(form: Any, *words: str, system: da.System | None = None, **options: Any) -> None:
     given = {"q0": [1, 0], "v0": [0, 0], **options}

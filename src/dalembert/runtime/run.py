@@ -260,6 +260,8 @@ def _most(work: Workspace) -> int:
 def _reuse(work: Workspace) -> float:
     """How bad the contraction may get before the matrix is renewed: cheap factorisations are renewed every step."""
     kernels = work.assembly.kernels
+    if work.assembly.step.polish:  # with an old matrix the constraints would not get to rounding level
+        return 0.0
     if "step.factor" not in kernels:
         return 0.3
     factor = kernels["step.factor"].n_instructions
