@@ -355,6 +355,23 @@ def test_ten_links_at_a_loose_tolerance() -> None:
     assert np.abs(sol.q[-1] - other.q[-1]).max() < 1e-2
 
 
+def test_restart_after_a_kick() -> None:
+    """A force that jumps makes modified BDF start anew; coordinates are chosen and w1 is filled in for that, too."""
+    system = da.System(
+        q=["x", "y"],
+        mass=[1.0, 1.0],
+        force=lambda t: [200 * np.tanh(1e7 * (t - 1.0)), -9.81],
+        constraints=lambda q: [(q @ q - 1) / 2],
+    )
+    other = da.solve(system, (0, 1.5), [0, -1], [0, 0], **TIGHT)
+    for form in (REDUCED, FULL):
+        sol = da.solve(system, (0, 1.5), [0, -1], [0, 0], method="modified-bdf", formulation=form, **TIGHT)
+        assert sol.success, sol.message
+        assert sol.stats.rejected > 10
+        assert np.abs(sol.q[-1] - other.q[-1]).max() < 1e-5
+        assert np.abs(sol.extra["w1"] - sol.v).min(axis=1).max() < 1e-12  # one of the two velocities
+
+
 # ---------------------------------------------------------------------- bad input
 def refused(form: Any, *words: str, system: da.System | None = None, **options: Any) -> None:
     given = {"q0": [1, 0], "v0": [0, 0], **options}

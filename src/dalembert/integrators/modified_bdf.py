@@ -38,7 +38,8 @@ from dalembert.status import OptionError
 @register
 @dataclass(frozen=True)
 class ModifiedBDF(Integrator):
-    """Second-order BDF on the index-3 form: half the unknowns, accurate multipliers under step changes.
+    """Second-order BDF: half the unknowns, accurate multipliers under step changes, on index 3 (default) and on the
+    second-order forms of index 1 and 2, Gear, Gupta and Leimkuhler, and minimal extension.
 
     Parameters
     ----------
