@@ -137,6 +137,8 @@ FAILS = {
     "projected-invariants, Pa": '`D="M^-1 G^T"` where masses are very uneven (Example 3)',
     "projected-invariants, Pb": "velocities where constraints turn fast (Example 4)",
     "projected-invariants, Pc": "in neither Example 3 nor 4; less accurate than Pb on the bead",
+    "minimal-extension": "constraints that turn by more than about 24 degrees a step",
+    "minimal-extension, full": "as minimal-extension",
     "state-space": "constraints that turn by more than about 40 degrees a step; slow if they turn fast",
     "essential-ode": "R(t) is rarely known",
 }

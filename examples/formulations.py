@@ -44,6 +44,8 @@ FORMS = {
     "projected-invariants, Pa": da.ProjectedInvariants(levels=1),
     "projected-invariants, Pb": da.ProjectedInvariants(levels=2),
     "projected-invariants, Pc": da.ProjectedInvariants(levels=2, balanced=True),
+    "minimal-extension": da.MinimalExtension(),
+    "minimal-extension, full": da.MinimalExtension(variant="full"),
     "state-space": da.StateSpace(),
     "essential-ode": da.EssentialODE(R=along_the_rod),
 }

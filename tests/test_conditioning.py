@@ -25,6 +25,8 @@ FORMULATIONS: dict[str, Formulation] = {
     "index-2": da.Index2(),
     "index-2-5": da.Index2(gamma=5.0),
     "index-3": da.Index3(),
+    "minimal": da.MinimalExtension(),
+    "minimal-full": da.MinimalExtension(variant="full"),
     "stabilized-G": da.StabilizedIndex2(),
     "stabilized-M": da.StabilizedIndex2(D="M^-1 G^T"),
     "Pa-G": da.ProjectedInvariants(levels=1),

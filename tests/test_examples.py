@@ -24,6 +24,7 @@ EXPECTED = {
     "formulations": "stabilized-index-2",
     "diagnose": "very uneven masses          case 4",
     "state_space": "chosen on the way",
+    "minimal_extension": "second order, reduced",
     "baumgarte": "too large",
 }
 
@@ -67,6 +68,15 @@ def test_state_space_switches():
     free, fixed = space["runs"].values()
     assert len(free.stats.switches) > 10
     assert not fixed.stats.switches
+
+
+def test_minimal_extension_turns():
+    space = runpy.run_path(str(EXAMPLES / "minimal_extension.py"))
+    assert space["turns"] > 5
+    for sol in space["runs"].values():
+        assert len(sol.stats.switches) > 20
+        assert max(sol.drift.largest.values()) < 1e-11
+        assert abs(sol.q - space["reference"](sol.t).q).max() < 5e-5
 
 
 def test_baumgarte_too_small_and_too_large():

@@ -121,7 +121,7 @@ def solve(
     the_method = as_method(method, BDF).for_run(h is not None)
     the_formulation = as_formulation(formulation, the_method.default_formulation)
     the_method.check(system, the_formulation)
-    the_projection = as_projection(projection, the_formulation)
+    the_projection = as_projection(projection, the_formulation, the_method)
     n = system.nq + system.nv + system.nr
     options = Options(
         t0=t0,
@@ -204,11 +204,13 @@ def consistent(
     return State(t=t0, **{name: row[layout.slice(name)].copy() for name in PARTS})
 
 
-def as_projection(given: str | Projection | None, formulation: Formulation) -> Projection | None:
+def as_projection(given: str | Projection | None, formulation: Formulation, method: Integrator) -> Projection | None:
     """The projection meant by the argument ``projection`` of `solve`."""
     if given is None or isinstance(given, Projection):
         return given
     if given == "default":
+        if method.regular and "velocity" in formulation.satisfies:  # of one order more than those of the step equations
+            return Projection(levels=("velocity",))
         return Projection(**formulation.projection_options) if formulation.projects else None
     raise OptionError(f"projection={given!r}: give 'default', None or da.Projection(...).")
 
@@ -240,7 +242,7 @@ def _starts_better(method: Integrator, formulation: Formulation, options: Option
     """
     if options.steps is None:
         return method.regular
-    return not method.ramps and not formulation.projects
+    return not method.ramps and not (method.self_starting and formulation.projects)
 
 
 def _starter(work: Workspace, formulation: Formulation, options: Options, row: np.ndarray) -> Starter:
@@ -294,7 +296,8 @@ def _start_formulation(work: Workspace, formulation: Formulation, t: float, row:
         return np.asarray(values[name] if name in values else evaluate(system, name, values))
 
     for name, x in formulation.start(system, at).items():
-        row[layout.slice(name)] = x
+        if layout.has(name):  # the first- and second-order forms of a formulation need not add the same
+            row[layout.slice(name)] = x
 
 
 def _first_step(given: float | None, work: Workspace, row: np.ndarray, options: Options) -> float:

@@ -43,11 +43,14 @@ class Unknown:
 
 @dataclass(frozen=True, eq=False)
 class Equation:
-    """A block of equations with its row scaling and the label used in messages."""
+    """A block of equations with its row scaling and the label used in messages.
+
+    ``row``: a power for the block, or one for each of its equations, which may then depend on the formulation's data.
+    """
 
     label: str
     expr: ca.SX
-    row: int = 0
+    row: int | ca.SX = 0
 
 
 class Formulation(ABC):
@@ -78,16 +81,37 @@ class Formulation(ABC):
         """F(t, x, x') = 0 block by block."""
         a = self.acceleration(x, x_dot)
         point = env.at(t=t, a=a, **{n: x[n] for n in ("q", "v", "r", "w", "s", "lam", "mu")})
+        return present(
+            [
+                *self.kinematics(env, point, x, x_dot),
+                Equation("balance", point.balance, row=-1),
+                *force_elements(point, x_dot),
+                *self.constraint_equations(point),
+                *self.additional_equations(env, point, x, x_dot),
+            ]
+        )
+
+    # The same system without velocities as unknowns, for methods that discretise q' and q'' themselves. Powers of c0
+    # are those of the first-order form, one more for unknowns and one less for equations: q instead of v is the
+    # unknown of order 1, and q'' = O(c0^2) q.
+    def second_order_unknowns(self, system: System) -> list[Unknown]:
+        """Blocks of unknowns of the second-order form, positions first."""
+        return [u for u in self.unknowns(system) if u.name != "v"]
+
+    def second_order(
+        self, env: Environment, t: ca.SX, x: Mapping[str, ca.SX], v: ca.SX, a: ca.SX, x_dot: Mapping[str, ca.SX]
+    ) -> tuple[list[Equation], ca.SX]:
+        """F(t, x, x', q'') = 0 block by block, and the velocities of the solution.
+
+        ``v`` and ``a`` stand for q' and q'', ``x_dot`` for the derivatives of the other unknowns, algebraic ones too.
+        """
+        point = env.at(t=t, v=v, a=a, **{n: x[n] for n in SECOND_ORDER})
         rows = [
-            *self.kinematics(env, point, x, x_dot),
             Equation("balance", point.balance, row=-1),
-            Equation("dynamics", x_dot["r"] - point.dynamics, row=-1),
-            Equation("auxiliary", point.auxiliary, row=-1),
-            Equation("contact", point.h),
+            *force_elements(point, x_dot),
             *self.constraint_equations(point),
-            *self.additional_equations(env, point, x, x_dot),
         ]
-        return [row for row in rows if row.expr.numel()]
+        return present(rows), v
 
     def kinematics(
         self, env: Environment, point: Point, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]
@@ -130,8 +154,15 @@ class Formulation(ABC):
         """The numbers for the constraint matrix C = [G; K] (nlam + nmu, nv) of a state."""
         return np.zeros(0)
 
-    def sample_data(self, system: System) -> np.ndarray:
-        """Numbers of the right kind, for choosing pivots."""
+    def restate(self, system: System, data: np.ndarray, v: np.ndarray, a: np.ndarray) -> dict[str, np.ndarray]:
+        """Past values of unknowns whose meaning depends on the data, for past velocities and accelerations (rows, nv).
+
+        Where accelerations are not known they are zero; values made from them serve as first guesses only.
+        """
+        return {}
+
+    def sample_data(self, system: System, C: np.ndarray) -> np.ndarray:
+        """Numbers of the right kind for choosing pivots; C as above at a sample state, or NaN."""
         return np.random.default_rng(1743).uniform(-1, 1, self.data_size(system))
 
     @property
@@ -146,6 +177,23 @@ class Formulation(ABC):
     def describe(self) -> str:
         """One line for people."""
         return self.name
+
+
+SECOND_ORDER = ("q", "r", "w", "s", "lam", "mu")  # variables of the model that are unknowns of a second-order form
+
+
+def force_elements(point: Point, x_dot: Mapping[str, ca.SX]) -> list[Equation]:
+    """Equations of the dynamic, auxiliary and contact variables."""
+    return [
+        Equation("dynamics", x_dot["r"] - point.dynamics, row=-1),
+        Equation("auxiliary", point.auxiliary, row=-1),
+        Equation("contact", point.h),
+    ]
+
+
+def present(rows: list[Equation]) -> list[Equation]:
+    """Without empty blocks."""
+    return [row for row in rows if row.expr.numel()]
 
 
 def mechanical_unknowns(system: System, velocity_index: int, multiplier_index: int) -> list[Unknown]:

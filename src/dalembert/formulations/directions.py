@@ -55,6 +55,22 @@ def direction(owner: str, D: Direction, point: Point, multiplier: str) -> ca.SX:
     return matrix
 
 
+def direction_rate(D: Direction, point: Point) -> ca.SX:
+    """Time derivative of D (nv, nlam) along the motion at a point, for the constraints that belong to lam."""
+    if D in GRADIENT:
+        return point.G_dot.T
+    if D in INERTIAL:
+        return point.acceleration_by_lam_dot
+    return ca.SX.zeros(point.system.nv, point.system.nlam)
+
+
+def turning_rate(C: ca.SX, C_dot: ca.SX) -> ca.SX:
+    """How fast the space spanned by the rows of C turns, in radians per unit of time (an upper bound)."""
+    gram = C @ C.T
+    normal = C_dot - C_dot @ C.T @ ca.solve(gram, C)
+    return ca.sqrt(ca.trace(normal.T @ ca.solve(gram, normal)))
+
+
 def check_regular(owner: str, D: Direction, system: System, at: At, multiplier: str) -> None:
     """Refuse a D for which C D is singular at the initial state, C = G ("lam") or K ("mu")."""
     if D in GRADIENT:

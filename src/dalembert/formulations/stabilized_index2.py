@@ -7,6 +7,16 @@
     q' = v + D eta,   M v' = f - G^T lam,   0 = g,   0 = G v + g_t                                       [AP93, (S)]
 
 eta vanishes on the exact solution. D = G^T is the classical choice.
+
+[W05]   L. Wunderlich, Numerical treatment of second order differential-algebraic systems (2005), (7.19).
+
+The second-order form has u = q' - D eta in the place of v (eta has the other sign in [W05]):
+
+    M u' = f(q, u, lam) - G^T lam,   u' = q'' - D' eta - D eta',   0 = g,   0 = G u + g_t                      (7.19)
+
+eta is the error of the discrete q' across the constraints. Its derivative must not be larger than the error of q'': a
+method whose q' is one order more accurate than its q'' is fine (modified BDF, "interpolant"); one whose q'' corrects
+the errors of q' is not (modified BDF, "thesis"): lam loses an order at every change of step size.
 """
 
 from __future__ import annotations
@@ -18,9 +28,17 @@ from typing import Any, ClassVar
 import casadi as ca
 import numpy as np
 
-from dalembert.formulations.base import At, Equation, Formulation, Unknown, mechanical_unknowns, register
-from dalembert.formulations.directions import check_direction, check_regular, direction
-from dalembert.model.point import Point
+from dalembert.formulations.base import (
+    SECOND_ORDER,
+    At,
+    Equation,
+    Formulation,
+    Unknown,
+    mechanical_unknowns,
+    register,
+)
+from dalembert.formulations.directions import check_direction, check_regular, direction, direction_rate
+from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
 
 
@@ -67,3 +85,14 @@ class StabilizedIndex2(Formulation):
         if not point.system.nlam:
             return x["v"]
         return x["v"] + direction("StabilizedIndex2", self.D, point, "lam") @ x["eta"]
+
+    def second_order(
+        self, env: Environment, t: ca.SX, x: Mapping[str, ca.SX], v: ca.SX, a: ca.SX, x_dot: Mapping[str, ca.SX]
+    ) -> tuple[list[Equation], ca.SX]:
+        if not env.system.nlam:
+            return super().second_order(env, t, x, v, a, x_dot)
+        point = env.at(t=t, v=v, a=a, **{n: x[n] for n in SECOND_ORDER})
+        D = direction("StabilizedIndex2", self.D, point, "lam")
+        u = v - D @ x["eta"]
+        u_dot = a - direction_rate(self.D, point) @ x["eta"] - D @ x_dot["eta"]
+        return super().second_order(env, t, x, u, u_dot, x_dot)  # [W05, (7.19)]

@@ -21,7 +21,7 @@ import casadi as ca
 import numpy as np
 
 from dalembert.formulations.base import At, Equation, Formulation, Unknown, mechanical_unknowns, register
-from dalembert.formulations.directions import unit
+from dalembert.formulations.directions import turning_rate, unit
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
 from dalembert.status import OptionError
@@ -112,8 +112,7 @@ class StateSpace(Formulation):
             gram = C @ C.T
             overlap = C @ R.T
             value = ca.fmin(value, 1 - ca.trace(overlap.T @ ca.solve(gram, overlap)))
-            normal = C_dot - C_dot @ C.T @ ca.solve(gram, C)
-            rate = ca.fmax(rate, ca.sqrt(ca.trace(normal.T @ ca.solve(gram, normal))))
+            rate = ca.fmax(rate, turning_rate(C, C_dot))
         return ca.vertcat(value, rate)
 
     def acceleration(self, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]) -> ca.SX:

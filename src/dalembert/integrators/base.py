@@ -78,6 +78,8 @@ class Integrator(ABC):
     in_row: ClassVar[bool] = True
     # the order does not depend on past rows
     one_step: ClassVar[bool] = False
+    # a variable-step run of its own can make its starting values
+    self_starting: ClassVar[bool] = True
     # coefficients of constant steps: past rows are interpolated to a regular grid when the step changes
     regular: ClassVar[bool] = False
 

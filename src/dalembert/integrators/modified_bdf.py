@@ -56,7 +56,8 @@ from dalembert.status import OptionError
 @register
 @dataclass(frozen=True)
 class ModifiedBDF(Integrator):
-    """Second-order BDF on the index-3 form: half the unknowns, accurate multipliers under step changes.
+    """Second-order BDF: half the unknowns, accurate multipliers under step changes, on index 3 (default) and on the
+    second-order forms of index 1 and 2, Gear, Gupta and Leimkuhler, and minimal extension.
 
     Parameters
     ----------
@@ -75,7 +76,10 @@ class ModifiedBDF(Integrator):
     name: ClassVar[str] = "modified-bdf"
     summary: ClassVar[str] = "BDF for second-order systems, orders 1 to 5, variable step and order"
     default_formulation: ClassVar[str] = "index-3"
-    takes: ClassVar[frozenset[str]] = frozenset({"index-3"})
+    self_starting: ClassVar[bool] = False
+    takes: ClassVar[frozenset[str]] = frozenset(
+        {"index-1", "index-2", "index-3", "stabilized-index-2", "minimal-extension"}
+    )
 
     def __post_init__(self) -> None:
         if isinstance(self.max_order, bool) or not isinstance(self.max_order, int) or not 1 <= self.max_order <= 5:
@@ -122,43 +126,37 @@ class ModifiedBDF(Integrator):
         return self
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
-        return [u for u in formulation.unknowns(system) if u.name != "v"]
+        return formulation.second_order_unknowns(system)
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
         return [Unknown("v", system.nv, False, index=1)]
 
+    def derivatives(
+        self, layout: Layout, now: dict[str, ca.SX], data: StepData
+    ) -> tuple[ca.SX, ca.SX, dict[str, ca.SX]]:
+        """q', q'' and the derivatives of the other unknowns at the new time."""
+        c0, c1 = data.c[0], data.c[1]
+        rate = {name: c0 * value + data.first[layout.slice(name)] for name, value in now.items()}
+        v = rate.pop("q")
+        if self.variant == "thesis":
+            return v, c1 * v + data.second[layout.slice("v")], rate  # [W05, (3.6)]
+        return v, c1 * now["q"] + data.second[layout.slice("q")], rate
+
     def equations(
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
     ) -> StepEquations:
-        system = env.system
-        now = {u.name: x[layout.slice(u.name)] for u in self.unknowns(system, formulation)}
-        q = layout.slice("q")
-        c0, c1 = data.c[0], data.c[1]
-        v = c0 * now["q"] + data.first[q]
-        if self.variant != "thesis":
-            a, leading = c1 * now["q"] + data.second[q], c1
-        else:  # [W05, (3.6)]
-            a, leading = c1 * v + data.second[layout.slice("v")], c0 * c1
-        r_dot = c0 * now["r"] + data.first[layout.slice("r")]
-        point = env.at(t=data.t, v=v, a=a, **now)
-        blocks = [  # rows scaled such that the matrix tends to [M G^T; G 0] as h -> 0
-            ("balance", point.balance, 1 / leading),
-            ("dynamics", r_dot - point.dynamics, 1 / c0),
-            ("auxiliary", point.auxiliary, ca.SX(1)),
-            ("contact", point.h, ca.SX(1)),
-            ("constraints", point.g, ca.SX(1)),
-            ("velocity constraints", point.k, 1 / c0),
-        ]
-        blocks = [b for b in blocks if b[1].numel()]
-        scale = {"lam": leading, "mu": leading, "w": leading}
+        unknowns = self.unknowns(env.system, formulation)
+        now = {u.name: ca.vec(x[layout.slice(u.name)]) for u in unknowns}
+        v, a, rate = self.derivatives(layout, now, data)
+        blocks, velocity = formulation.second_order(env, data.t, now, v, a, rate)
+        c0 = data.c[0]  # scaled such that the matrix tends to [M G^T; G 0] as h -> 0
         return StepEquations(
-            labels=[label for label, expr, _ in blocks for _ in range(expr.numel())],
-            residual=ca.densify(ca.vertcat(*[expr for _, expr, _ in blocks])),
-            rows=ca.vertcat(*[ca.SX.ones(expr.numel(), 1) * s for _, expr, s in blocks]),
-            columns=ca.vertcat(
-                *[ca.SX.ones(u.size, 1) * scale.get(u.name, 1) for u in self.unknowns(system, formulation)]
-            ),
-            update=ca.vertcat(x, v),
+            labels=[e.label for e in blocks for _ in range(e.expr.numel())],
+            residual=ca.densify(ca.vertcat(*[e.expr for e in blocks])),
+            rows=ca.vertcat(*[ca.SX.ones(e.expr.numel(), 1) * c0 ** (e.row - 1) for e in blocks]),
+            columns=ca.vertcat(*[ca.SX.ones(u.size, 1) * c0 ** (u.column + 1) for u in unknowns]),
+            # "thesis" makes a_n from the difference quotients v, which it has to remember as they are
+            update=ca.vertcat(x, v if self.variant == "thesis" else velocity),
         )
 
     def coefficient_function(self) -> int:

@@ -36,6 +36,7 @@ _QUANTITIES = frozenset(
         "contact_rate",
         "g_dot_q",
         "acceleration_by_lam",
+        "acceleration_by_lam_dot",
         "acceleration_by_mu",
         "G_dot",
         "K_dot",

@@ -456,6 +456,11 @@ class System:
         return self._acceleration_by(self.symbols.lam)
 
     @cached_property
+    def acceleration_by_lam_dot(self) -> ca.SX:
+        """Its time derivative along the motion (nv, nlam)."""
+        return ca.reshape(self.time_derivative(ca.vec(self.acceleration_by_lam)), self.nv, self.nlam)
+
+    @cached_property
     def acceleration_by_mu(self) -> ca.SX:
         """-M^-1 d(f - K^T mu)/dmu (nv, nmu)."""
         return self._acceleration_by(self.symbols.mu)

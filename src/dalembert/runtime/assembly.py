@@ -166,11 +166,11 @@ def assemble(
     rows = _sample_rows(layout, start["row"])
     t, p, h = start["t"], start["p"], start["h"]
     phi0 = np.zeros(system.nphi)
-    numbers = formulation.sample_data(system)
+    numbers = _sample_numbers(system, formulation, layout, t, rows, p)
     step_system = step_system.planned(
         [(np.resize(row, step_system.n),
-          np.concatenate([[t, s, 1 / s, 1 / s**2], row[:n_past], row[:n_past], p, numbers]))
-         for row, s in zip(rows, np.resize(h * np.logspace(-3, 1, 5), len(rows)), strict=True)]
+          np.concatenate([[t, s, 1 / s, 1 / s**2], row[:n_past], row[:n_past], p, own]))
+         for row, s, own in zip(rows, np.resize(h * np.logspace(-3, 1, 5), len(rows)), numbers, strict=True)]
     )  # fmt: skip
 
     def planned(stage: StageSystem) -> StageSystem:
@@ -266,6 +266,19 @@ def _sample_rows(layout: Layout, row0: np.ndarray) -> list[np.ndarray]:
         scale[layout.slice(name)] = max(finite.max(initial=0.0), 0.5)
     base = np.where(np.isfinite(row0), row0, 0.0)
     return [base] + [base + scale * random.uniform(-1, 1, layout.n) for _ in range(SAMPLES - 1)]
+
+
+def _sample_numbers(
+    system: System, formulation: Formulation, layout: Layout, t: float, rows: list[np.ndarray], p: np.ndarray
+) -> list[np.ndarray]:
+    """Numbers of the formulation for the sample rows."""
+    unknown = np.full((system.nlam + system.nmu, system.nv), np.nan)
+    if not formulation.data_size(system) or system.calls:
+        return [formulation.sample_data(system, unknown)] * len(rows)
+    matrices = next(r for r in _level_requests(system, layout) if r.name == "matrices")
+    find = ca.Function("matrices", [matrices.a, matrices.b], [matrices.out])
+    C = [np.asarray(find(row, np.concatenate([[t], p])).full())[system.nv**2 :] for row in rows]
+    return [formulation.sample_data(system, x.reshape(unknown.shape, order="F")) for x in C]
 
 
 def empty_stage() -> Stage:

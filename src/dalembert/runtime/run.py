@@ -107,6 +107,7 @@ def execute(
                 run = regular_seeds(
                     starter, starter.settle([run.real[runstate.T]], last[None], layout)[0], layout, options, run
                 )
+                _choose_data(work, formulation, run)
             if progress is not None:
                 progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
             output = _make_room(run, output, 0, 0)
@@ -212,7 +213,18 @@ def _choose_data(work: Workspace, formulation: Formulation, run: runstate.Run) -
         values = formulation.choose_data(system, C)
         work.set_data(values)
         run.watched[3 + work.p.size :] = values
+        for rows in (run.rows, run.seeds):
+            _restate(work, formulation, run, rows)
     run.whole[runstate.CHANGE_DATA] = 0
+
+
+def _restate(work: Workspace, formulation: Formulation, run: runstate.Run, rows: np.ndarray) -> None:
+    """Give unknowns whose meaning depends on the formulation's numbers the meaning they have now, in place."""
+    system, layout = work.assembly.system, work.assembly.layout
+    data = run.watched[3 + work.p.size :]
+    for name, x in formulation.restate(system, data, rows[:, layout.slice("v")], rows[:, layout.slice("a")]).items():
+        if layout.has(name):
+            rows[:, layout.slice(name)] = x
 
 
 def spread(options: Options, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
@@ -244,6 +256,8 @@ def _most(work: Workspace) -> int:
 def _reuse(work: Workspace) -> float:
     """How bad the contraction may get before the matrix is renewed: cheap factorisations are renewed every step."""
     kernels = work.assembly.kernels
+    if work.assembly.step.polish:  # with an old matrix the constraints would not get to rounding level
+        return 0.0
     if "step.factor" not in kernels:
         return 0.3
     factor = kernels["step.factor"].n_instructions

@@ -22,6 +22,8 @@ START_TOLERANCE = 1e-12  # of the starting values of a fixed-step run
 CAREFUL = 0.02  # tolerance of the starting values of an automatic run, in units of its own, ...
 TIGHTEST = 3e-12  # ... but not below
 MOST_STEPS = 150  # that the starter of an automatic run takes
+SMOOTH = 0.3  # differences of the first points, in units of the tolerance: resolved
+NOISE = 5.0  # not more than the starter's own errors
 SAMPLES = 30  # points of its solution that a polynomial is fitted to
 
 
@@ -90,22 +92,32 @@ def regular_seeds(
 def _fit(
     starter: Starter, made: Result, t0: float, span: float, layout: Layout, run: runstate.Run
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Times and rows of a regular grid on the starter's solution, or None if no spacing is fine enough."""
+    """Times and rows of a regular grid on the starter's solution, or None if no spacing is fine enough.
+
+    Differences of order k+2 fall with the spacing until they are those of the starter's errors. They need not be below
+    the tolerance there: the points are taken from a polynomial of lower degree, whose differences of that order vanish.
+    """
     k = int(run.whole[runstate.MAX_ORDER])
     fitted = layout.indices(("q", "r"))
     unit = np.linspace(-1.0, 1.0, SAMPLES)
+    best, smallest = span, np.inf
     for _ in range(20):
         points = starter.sample(made, t0 + span * (1 + unit) / 2, layout)
         polynomial = chebyshev.chebfit(unit, points[:, fitted], k + 2)
-        if _last_difference(polynomial, points, layout, k, abs(span) / (k + 2), run) <= 0.3:
+        size = _last_difference(polynomial, points, layout, k, abs(span) / (k + 2), run)
+        if size < smallest:
+            best, smallest = span, size
+        if size <= SMOOTH or size > 10 * smallest:
             break
         span *= 0.7
-    else:
+    if smallest > NOISE:
         return None
     where = np.linspace(-1.0, 1.0, k + 3)[1:]
-    times = t0 + span * (1 + where) / 2
+    times = t0 + best * (1 + where) / 2
     rows = starter.sample(made, times, layout)
-    rows[:, fitted] = chebyshev.chebval(where, polynomial).T
+    points = starter.sample(made, t0 + best * (1 + unit) / 2, layout)[:, fitted]
+    degree = k + 2 if smallest <= SMOOTH else k + 1
+    rows[:, fitted] = chebyshev.chebval(where, chebyshev.chebfit(unit, points, degree)).T
     return times, rows
 
 
