@@ -17,7 +17,7 @@ from dalembert.formulations import (
     UnderlyingODE,
     formulations,
 )
-from dalembert.integrators import BDF, BackwardEuler, ModifiedBDF, Radau, methods
+from dalembert.integrators import BDF, BackwardEuler, Gauss, Lobatto, ModifiedBDF, Radau, methods
 from dalembert.model import Hessenberg, Lagrangian, System, black_box
 from dalembert.numerics.projection import Projection
 from dalembert.problems import problems
@@ -30,11 +30,13 @@ __all__ = [
     "Baumgarte",
     "Diagnosis",
     "EssentialODE",
+    "Gauss",
     "Hessenberg",
     "Index1",
     "Index2",
     "Index3",
     "Lagrangian",
+    "Lobatto",
     "ModifiedBDF",
     "Overdetermined",
     "ProjectedInvariants",

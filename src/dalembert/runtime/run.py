@@ -160,8 +160,14 @@ def _prepare(
     whole[runstate.N_PAST] = assembly.n_past
     whole[runstate.RESERVE] = -max_order if method.one_step else method.reserve
     whole[runstate.HOLD] = int(method.hold)
+    whole[runstate.DENSER] = 0 if method.dense_order is None else method.dense_order - max_order
+    tolerance = float(max(options.rtol.max(), options.atol.max()))
+    real[runstate.ESTIMATE_SCALE] = method.estimate_scale(system, formulation, tolerance)
     whole[runstate.RESTARTS] = int(method.needs_starter)
-    for position, name in ((runstate.START, "start"), (runstate.UPDATE, "update"), (runstate.ERROR, "error")):
+    parts = {
+        runstate.START: "start", runstate.UPDATE: "update", runstate.ERROR: "error", runstate.RESPONSE: "response",
+    }  # fmt: skip
+    for position, name in parts.items():
         whole[position] = assembly.kernels[name].address if name in assembly.kernels else 0
     power, controlled = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     source = np.array([np.arange(n), np.zeros(n)], dtype=np.int64)
