@@ -107,6 +107,12 @@ class CollocationMethod(Integrator):
         super().check(system, formulation)
         if not system.nq:
             raise OptionError(f"{self.name!r} integrates second-order systems; this one is of first order. Use BDF.")
+        if system.nlam and self.orders(system, formulation)["lam"] < 1:
+            raise OptionError(
+                f"method {self.describe()!r} does not serve the formulation {formulation.name!r}: multipliers have the "
+                f"order (stage order) - 1 = 0 there, errors that do not fall with the step [Hairer & Wanner, Solving "
+                f"ODEs II, VII.6]. Use more stages, or formulation='index-2'."
+            )
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
         sizes = {**system.sizes, "r_dot": system.nr}

@@ -14,11 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import register
 from dalembert.integrators.collocation import CollocationMethod
 from dalembert.integrators.tableaus import Tableau, lobatto_iiia, lobatto_iiic
-from dalembert.model.system import System
 from dalembert.status import OptionError
 
 _FAMILIES = {"IIIC": lobatto_iiic, "IIIA": lobatto_iiia}
@@ -77,9 +75,6 @@ class Lobatto(CollocationMethod):
     @property
     def tableau(self) -> Tableau:
         return _FAMILIES[self.family](self.stages)
-
-    def check(self, system: System, formulation: Formulation) -> None:
-        super().check(system, formulation)
 
     def describe(self) -> str:
         return super().describe().replace("lobatto", f"lobatto {self.family}")

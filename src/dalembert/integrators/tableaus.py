@@ -15,6 +15,7 @@ B(p), C(n), D(z) with p <= n + z + 1 and p <= 2n + 2 give order p [B64; HW96, IV
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.polynomial import Legendre, Polynomial
@@ -55,14 +56,17 @@ class Tableau:
                 raise ValueError(f"adjoint condition D({q}) is violated")
         if self.order > min(self.stage_order + self.adjoint_order + 1, 2 * self.stage_order + 2):
             raise ValueError(f"the conditions do not imply order {self.order}")
-        if not np.allclose(A[-1], b, atol=1e-12):
-            raise ValueError("the last stage has to be the end of the step")
         nodes = np.concatenate([[0.0], c])
         for q in range(self.estimate_order):
             if not np.isclose(self.estimate @ nodes**q, 0, atol=1e-11):
                 raise ValueError(f"the error estimate does not vanish for polynomials of degree {q}")
         if np.isclose(self.estimate @ nodes**self.estimate_order, 0, atol=1e-6):
             raise ValueError("the error estimate is of higher order than stated")
+
+    @property
+    def stiffly_accurate(self) -> bool:
+        """The last stage is the end of the step."""
+        return bool(np.allclose(self.A[-1], self.b, atol=1e-12) and self.c[-1] == 1.0)
 
     @property
     def regular(self) -> bool:
@@ -89,6 +93,7 @@ def lobatto_nodes(s: int) -> np.ndarray:
     return (1 + np.concatenate([[-1.0], inner, [1.0]])) / 2
 
 
+@cache
 def radau_iia(s: int) -> Tableau:
     """Radau IIA: collocation at the right Radau nodes, order 2s-1 [HW96, IV.5, Table 5.13]."""
     c = radau_nodes(s)
@@ -96,6 +101,7 @@ def radau_iia(s: int) -> Tableau:
     return Tableau(c, A, b, 2 * s - 1, s, s - 1, _estimate(c, old_weight(A)), s)
 
 
+@cache
 def gauss(s: int) -> Tableau:
     """Gauss, order 2s [HW96, IV.5], with a last stage of weight 0 that evaluates the end of the step."""
     c = gauss_nodes(s)
@@ -105,6 +111,7 @@ def gauss(s: int) -> Tableau:
     return Tableau(np.append(c, 1.0), closed, np.append(b, 0.0), 2 * s, s, s, estimate, s)
 
 
+@cache
 def lobatto_iiia(s: int) -> Tableau:
     """Lobatto IIIA: collocation, the first stage is the old state; order 2s-2 [HW96, IV.5, Table 5.13]."""
     c = lobatto_nodes(s)
@@ -112,6 +119,7 @@ def lobatto_iiia(s: int) -> Tableau:
     return Tableau(c, A, b, 2 * s - 2, s, s - 2, _without_the_end(c, b), s - 1)
 
 
+@cache
 def lobatto_iiic(s: int) -> Tableau:
     """Lobatto IIIC: a_i1 = b_1 and C(s-1); order 2s-2 [HW96, IV (5.9), Table 5.13]."""
     c = lobatto_nodes(s)
