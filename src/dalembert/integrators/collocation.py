@@ -75,7 +75,8 @@ class CollocationMethod(Integrator):
 
     @property
     def dense_order(self) -> int:
-        return self.tableau.order
+        """Two above the estimate, as steps are longer than it asks for; more would amplify errors of long steps."""
+        return min(self.tableau.order, self.tableau.estimate_order + 2)
 
     def orders(self, system: System, formulation: Formulation) -> dict[str, int]:
         """Orders of convergence of q, v and lam: p, or the stage order n [HW96, VII.4, Table 4.1; VII.6].
@@ -226,7 +227,7 @@ class CollocationMethod(Integrator):
         for _ in self.tableau.c:
             part = {}
             for name, _, _ in _STAGE:
-                part[name] = x[position : position + sizes[name]]
+                part[name] = ca.reshape(x[position : position + sizes[name]], sizes[name], 1)  # 1 x 0 if x is scalar
                 position += sizes[name]
             out.append(part)
         return out
