@@ -63,9 +63,7 @@ def serves(method: Any, form: str, problem: str = CIRCLE) -> bool:
 PAIRS = [pytest.param(m, f, id=f"{m.describe()}-{f}") for m in METHODS for f in FORMS if serves(m, f)]
 
 
-def errors(
-    name: str, method: Any, n: int, form: str, behind: float = 0.0, span: float = 0.5
-) -> dict[str, float]:
+def errors(name: str, method: Any, n: int, form: str, behind: float = 0.0, span: float = 0.5) -> dict[str, float]:
     """Largest errors over n steps; lam compared at times ``behind`` steps before the ends."""
     problem = da.problems()[name]
     t0, h = problem.t_span[0], span / n
@@ -99,7 +97,9 @@ def test_known_coefficients() -> None:
     np.testing.assert_allclose(radau_iia(2).A, [[5 / 12, -1 / 12], [3 / 4, 1 / 4]], atol=1e-14)
     np.testing.assert_allclose(radau_iia(2).A @ radau_iia(2).A, [[1 / 9, -1 / 18], [1 / 2, 0]], atol=1e-14)
     x = np.sqrt(3) / 6
-    np.testing.assert_allclose(gauss(2).A, [[1 / 4, 1 / 4 - x, 0], [1 / 4 + x, 1 / 4, 0], [1 / 2, 1 / 2, 0]], atol=1e-14)
+    np.testing.assert_allclose(
+        gauss(2).A, [[1 / 4, 1 / 4 - x, 0], [1 / 4 + x, 1 / 4, 0], [1 / 2, 1 / 2, 0]], atol=1e-14
+    )
     np.testing.assert_allclose(
         lobatto_iiic(3).A, [[1 / 6, -1 / 3, 1 / 6], [1 / 6, 5 / 12, -1 / 12], [1 / 6, 2 / 3, 1 / 6]], atol=1e-14
     )
@@ -314,7 +314,13 @@ def test_all_kinds_of_systems(method: Any, name: str) -> None:
     problem = da.problems()[name]
     end = min(problem.t_span[1], problem.t_span[0] + 2.0)
     sol = da.solve(
-        problem.system, (problem.t_span[0], end), problem.q0, problem.v0, method=method, rtol=1e-8, atol=1e-8,
+        problem.system,
+        (problem.t_span[0], end),
+        problem.q0,
+        problem.v0,
+        method=method,
+        rtol=1e-8,
+        atol=1e-8,
         **problem.options,
     )
     assert sol.success, sol.message

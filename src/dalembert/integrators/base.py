@@ -86,7 +86,7 @@ class Integrator(ABC):
     # let a step size stand for k+1 steps before it grows again
     hold: ClassVar[bool] = False
     # order of the interpolant through past rows, if it is not that of the step
-    dense_order: int | None = None
+    dense_order: ClassVar[int | None] = None
 
     @property
     def equations_key(self) -> tuple[Any, ...]:

@@ -74,7 +74,7 @@ class CollocationMethod(Integrator):
         return self.tableau.estimate_order, self.tableau.estimate_order
 
     @property
-    def dense_order(self) -> int:
+    def dense_order(self) -> int:  # type: ignore[override]
         """Two above the estimate, as steps are longer than it asks for; more would amplify errors of long steps."""
         return min(self.tableau.order, self.tableau.estimate_order + 2)
 
@@ -168,7 +168,7 @@ class CollocationMethod(Integrator):
         dx = ca.SX.sym("dx", x.numel())
         change, nothing = self._split(system, dx), {n: ca.SX.zeros(old[n].shape) for n in _STATE}
         moved = [self._state(tableau.A[i], float(c), {**nothing, **raw}, change, h) for i, c in enumerate(tableau.c)]
-        average = {n: sum(float(w) * m[n] for w, m in zip(tableau.b, moved, strict=True)) for n in _STATE}
+        average = {n: _sum(tableau.b, moved, n) for n in _STATE}
         return StepEquations(
             labels=labels,
             residual=residual,

@@ -46,8 +46,8 @@ class Gauss(CollocationMethod):
         "index-2": "no stage is the end of the step, where the velocity constraints fail; the order of v falls from 2s "
         "to s (s even) or s+1 (s odd), that of lam to s-2 or s-1 [Hairer & Wanner, Solving ODEs II, VII.4, "
         f"Table 4.1]. {_INSTEAD}",
-        "index-3": "no stage is the end of the step, where the constraints fail; the order of v falls from 2s to s-1 (s "
-        "odd) or s-2 (s even), so that with one or two stages v does not converge and lam grows as h goes to 0 "
+        "index-3": "no stage is the end of the step, where the constraints fail; the order of v falls from 2s to s-1 "
+        "(s odd) or s-2 (s even), so that with one or two stages v does not converge and lam grows as h goes to 0 "
         f"(measured on Wunderlich 2005, example 2.4.7). {_INSTEAD}",
     }
 

@@ -63,8 +63,8 @@ class Lobatto(CollocationMethod):
         if self.family == "IIIC":
             return {}
         why = (
-            "its first stage is the old state, which no unknown of the step can move onto a constraint (A is singular). "
-            "Use formulation='index-1', or family='IIIC'."
+            "its first stage is the old state, which no unknown of the step can move onto a constraint (A is singular)."
+            " Use formulation='index-1', or family='IIIC'."
         )
         return {"index-2": why, "index-3": why}
 
