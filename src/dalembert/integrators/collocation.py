@@ -90,9 +90,12 @@ class CollocationMethod(Integrator):
         return {"q": p, "v": p, "lam": p if index == 1 else n}
 
     def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
-        """Estimates h^(k+1), errors h^(p+1): 0.1 tol^((k+1)/(p+1)) in place of tol makes errors follow tol [RADAU]."""
-        orders = self.orders(system, formulation)
-        p, k = min(orders["q"], orders["v"]), self.tableau.estimate_order
+        """Estimates h^(k+1), errors h^(p+1): 0.1 tol^((k+1)/(p+1)) in place of tol makes errors follow tol [RADAU].
+
+        No more than three orders beyond the estimate are counted on: problems are not as smooth as 2s would have them.
+        """
+        orders, k = self.orders(system, formulation), self.tableau.estimate_order
+        p = min(orders["q"], orders["v"], k + 3)
         allowed = 0.1 * tolerance ** ((k + 1) / (p + 1) - 1)
         return 1.0 / max(1.0, allowed)
 
