@@ -1,4 +1,4 @@
-"""The scaled iteration matrix of every formulation stays well conditioned as the step goes to zero.
+"""The scaled iteration matrix of every formulation and every method stays well conditioned as the step goes to zero.
 
 Without scaling the condition number of the index-3 form grows as h^-4; the powers of c0 = O(1/h) that unknowns and
 equations carry take that away.
@@ -6,6 +6,7 @@ equations carry take that away.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +16,12 @@ import pytest
 
 import dalembert as da
 from dalembert.formulations import Formulation
+from dalembert.integrators import Integrator
+from dalembert.integrators.collocation import CollocationMethod
+from dalembert.numerics.runstate import HISTORY, N_COEFFICIENTS, N_NUMBERS
 from dalembert.runtime.assembly import assemble, make_layout
 from dalembert.runtime.start import initial_row
+from dalembert.status import OptionError
 
 FORMULATIONS: dict[str, Formulation] = {
     "baumgarte-1": da.Baumgarte(1.0),
@@ -83,6 +88,88 @@ def check(label: str, found: np.ndarray, bound: float) -> None:
     assert found[3:].max() < 1.05 * found[3:].min()
 
 
+# ---------------------------------------------------------------------- methods
+def of_registry() -> Iterator[tuple[Integrator, str]]:
+    """Every method with every number of stages or order and every basic form it takes."""
+    for cls in da.methods().values():
+        made: list[Any] = [cls()]
+        if issubclass(cls, CollocationMethod):
+            families: Any = [{"family": "IIIC"}, {"family": "IIIA"}] if cls is da.Lobatto else [{}]
+            made = [cls(s, **family) for family in families for s in range(cls.fewest, 6)]
+        elif cls is da.ModifiedBDF:
+            made = [cls(k, variant=v) for k in range(1, 6) for v in ("regular", "interpolant", "thesis")]
+        for method in made:
+            for name in ("index-1", "index-2", "index-3"):
+                try:
+                    method.check(da.problems()["pendulum"].system, da.formulations()[name]())
+                except OptionError:
+                    continue
+                yield method, name
+
+
+def coefficients(method: Integrator, k: int, h: float) -> np.ndarray:
+    """The numbers of the step equations for a history of equal steps of order k."""
+    nodes = -h * np.arange(HISTORY + 1.0)
+    orders, out = np.full(HISTORY + 1, k, dtype=np.int64), np.zeros(N_COEFFICIENTS)
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 3)
+    address = method.coefficient_function()
+    assert function(address)(k, HISTORY, nodes.ctypes.data, orders.ctypes.data, out.ctypes.data) == 0
+    return out[:N_NUMBERS]
+
+
+def method_conditions(system: da.System, method: Integrator, formulation: Formulation, q0: Any, v0: Any) -> np.ndarray:
+    """Condition numbers at a consistent state, which all stages (or the past rows' combinations) reproduce."""
+    p = system.parameters.vector(None)
+    state = da.consistent(system, q0, v0, initial="check")
+    layout = make_layout(system, method, formulation)
+    values = {x: getattr(state, x) for x in ("q", "v", "r", "w", "s", "lam", "mu", "a")}
+    row = initial_row(system, layout, **values)
+    assembly = assemble(system, method, formulation, None, {"t": 0.0, "row": row, "h": 1e-3, "p": p})
+    matrix = ca.Function("matrix", [assembly.step.x, assembly.step.d], [assembly.step.jacobian])
+    unknowns = method.unknowns(system, formulation)
+    if method.in_row:
+        x = row[: assembly.n_step]
+    else:
+        x = np.concatenate([values.get(u.name.rstrip("0123456789"), np.zeros(u.size)) for u in unknowns])
+    out = []
+    for h in SIZES:
+        c = coefficients(method, method.order_range(True)[0], h)
+        first, second = row[: assembly.n_past].copy(), np.zeros(assembly.n_past)
+        if method.in_row:  # what makes x' (and x'') of the step those of the state
+            rate = np.zeros(layout.n)
+            rate[layout.slice("q")], rate[layout.slice("v")] = state.v, state.a
+            first = (rate - c[0] * row)[: assembly.n_past]
+            q, v = layout.slice("q"), layout.slice("v")
+            second[q] = state.a - c[1] * state.q
+            if second[v].size:
+                second[v] = state.a - c[1] * state.v
+        J = matrix(x, np.concatenate([[0.0, h], c, first, second, p]))
+        out.append(np.linalg.cond(np.asarray(J.full())))
+    return np.array(out)
+
+
+PAIRS = [pytest.param(m, f, id=f"{m.describe()}-{f}") for m, f in of_registry()]
+
+
+@pytest.mark.parametrize(("method", "name"), PAIRS)
+def test_every_method(pendulum: Any, method: Integrator, name: str) -> None:
+    found = method_conditions(pendulum.system, method, da.formulations()[name](), [0.6, -0.8], [0.8, 0.6])
+    check(f"{method.describe()} {name}", found, 2e3)
+
+
+@pytest.mark.parametrize("method", [da.Radau(3), da.Lobatto(3), da.Gauss(2)], ids=lambda m: m.name)
+def test_newton_of_collocation_converges_with_tiny_steps(pendulum: Any, method: Integrator) -> None:
+    h, n = 1e-8, 40
+    q0, v0 = np.array([0.6, -0.8]), np.array([0.8, 0.6])
+    sol = da.solve(pendulum.system, (0, n * h), q0=q0, v0=v0, method=method, h=h)
+    assert sol.success, sol.message
+    assert sol.stats.newton_iterations <= 5 * n
+    t = sol.t[-1]
+    assert sol.q[-1] == pytest.approx(q0 + t * v0 + t**2 / 2 * sol.a[0], abs=1e-13)
+    assert sol.v[-1] == pytest.approx(v0 + t * sol.a[0], abs=1e-6 if method.default_formulation == "index-3" else 1e-11)
+
+
+# ---------------------------------------------------------------------- formulations
 MECHANICAL = [name for name in FORMULATIONS if name != "essential-ode"]
 
 

@@ -1,8 +1,4 @@
-"""Second-order systems solved directly: modified BDF and collocation.
-
-Expected orders: modified BDF of order k has order k in q, v and lam [Wunderlich 2005, chapter 3]; Radau IIA with s
-stages on index 3 has 2s-1, s, s-1 [Hairer, Lubich, Roche 1989], where superconvergence of a problem may add one.
-"""
+"""Second-order systems solved directly by modified BDF: order k in q, v and lam [Wunderlich 2005, chapter 3]."""
 
 from __future__ import annotations
 
@@ -12,11 +8,9 @@ import numpy as np
 import pytest
 
 import dalembert as da
-from dalembert.integrators.tableaus import collocation, gauss_nodes, lobatto_nodes, radau_nodes
 from dalembert.status import OptionError
 
 CIRCLE = "particle-on-circle"  # Wunderlich 2.4.7
-EXAMPLE = "particle-8.1.1"
 SLACK = 0.15
 
 
@@ -114,74 +108,12 @@ def test_modified_bdf_with_events_and_t_eval() -> None:
     assert sol.t_events[0] == pytest.approx([0.5, 1.5, 2.5, 3.5], abs=1e-5)
 
 
-# ---------------------------------------------------------------------- collocation
-@pytest.mark.parametrize("s", [1, 2, 3, 4, 5])
-def test_tableaus_satisfy_their_order_conditions(s: int) -> None:
-    collocation(radau_nodes(s), 2 * s - 1)
-    collocation(gauss_nodes(s), 2 * s)
-    if s > 1:
-        collocation(lobatto_nodes(s), 2 * s - 2)
-
-
-def test_two_stage_radau_is_the_known_one() -> None:
-    tableau = collocation(radau_nodes(2), 3)
-    np.testing.assert_allclose(tableau.A, [[5 / 12, -1 / 12], [3 / 4, 1 / 4]], atol=1e-14)
-    np.testing.assert_allclose(tableau.A @ tableau.A, [[1 / 9, -1 / 18], [1 / 2, 0]], atol=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("name", "s", "n", "expected"),
-    [
-        (CIRCLE, 1, (100, 200), (1, 1, 1)),
-        (CIRCLE, 2, (40, 80), (3, 2, 1)),
-        (CIRCLE, 3, (10, 20), (5, 3, 2)),
-        (CIRCLE, 4, (10, 20), (None, 4, 3)),
-        (EXAMPLE, 2, (40, 80), (3, 3, 2)),
-        (EXAMPLE, 3, (10, 20), (5, 3, 2)),
-    ],
-)
-def test_order_of_radau_on_index_3(name: str, s: int, n: tuple[int, int], expected: tuple[Any, ...]) -> None:
-    observed = slopes(name, da.Radau(s), n, 0.5)
-    for what, order in zip(("q", "v", "lam"), expected, strict=True):
-        if order is not None:  # None: reaches rounding
-            assert abs(observed[what] - order) < 0.2, observed
-
-
-def test_radau_on_index_1_has_its_full_order() -> None:
-    observed = slopes_on(da.Radau(2), "index-1", (40, 80))
-    assert all(abs(x - 3) < SLACK for x in observed.values()), observed
-
-
-def slopes_on(method: Any, formulation: str, n: tuple[int, int]) -> dict[str, float]:
-    coarse, fine = (errors(CIRCLE, method, 0.5 / m, 0.5, formulation=formulation) for m in n)
-    return {what: float(np.log2(coarse[what] / fine[what])) for what in coarse}
-
-
-@pytest.mark.parametrize("formulation", ["index-1", "index-2", "index-3"])
-def test_automatic_radau(formulation: str) -> None:
-    problem = da.problems()["pendulum"]
-    sol = da.solve(
-        problem.system, (0, 4), problem.q0, problem.v0, method="radau", formulation=formulation, rtol=1e-8, atol=1e-8
-    )
-    assert sol.success
-    assert np.abs(sol.q - problem.reference(sol.t)["q"]).max() < 1e-6
-
-
-def test_knife_edge_by_radau() -> None:
-    problem = da.problems()["knife-edge"]
-    sol = da.solve(problem.system, (0, 2), problem.q0, problem.v0, method="radau", rtol=1e-8, atol=1e-8)
-    assert np.abs(sol.q[-1] - problem.reference(2.0)["q"]).max() < 1e-6
-
-
 # ---------------------------------------------------------------------- bad input
 def test_what_cannot_be_built() -> None:
     with pytest.raises(OptionError, match="orders 1 to 5"):
         da.ModifiedBDF(6)
     with pytest.raises(OptionError, match="'interpolant', 'thesis'"):
         da.ModifiedBDF(variant="other")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="1 to 5 stages"):
-        da.Radau(7)
     first_order = da.Hessenberg(order=1, x=1, f=lambda x: [-x[0]], g=None)
-    for method in ("modified-bdf", "radau"):
-        with pytest.raises(OptionError, match="first order"):
-            da.solve(first_order, (0, 1), [1.0], method=method)
+    with pytest.raises(OptionError, match="first order"):
+        da.solve(first_order, (0, 1), [1.0], method="modified-bdf")

@@ -19,7 +19,7 @@ from dalembert.formulations import (
     UnderlyingODE,
     formulations,
 )
-from dalembert.integrators import BDF, BackwardEuler, ModifiedBDF, Radau, methods
+from dalembert.integrators import BDF, BackwardEuler, Gauss, Lobatto, ModifiedBDF, Radau, methods
 from dalembert.model import Hessenberg, Lagrangian, System, black_box
 from dalembert.numerics.projection import Projection
 from dalembert.problems import problems
@@ -32,11 +32,13 @@ __all__ = [
     "Baumgarte",
     "Diagnosis",
     "EssentialODE",
+    "Gauss",
     "Hessenberg",
     "Index1",
     "Index2",
     "Index3",
     "Lagrangian",
+    "Lobatto",
     "MinimalExtension",
     "ModifiedBDF",
     "Overdetermined",

@@ -3,7 +3,9 @@
 from dalembert.integrators.backward_euler import BackwardEuler
 from dalembert.integrators.base import Integrator, methods
 from dalembert.integrators.bdf import BDF
+from dalembert.integrators.gauss import Gauss
+from dalembert.integrators.lobatto import Lobatto
 from dalembert.integrators.modified_bdf import ModifiedBDF
 from dalembert.integrators.radau import Radau
 
-__all__ = ["BDF", "BackwardEuler", "Integrator", "ModifiedBDF", "Radau", "methods"]
+__all__ = ["BDF", "BackwardEuler", "Gauss", "Integrator", "Lobatto", "ModifiedBDF", "Radau", "methods"]

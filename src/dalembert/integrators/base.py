@@ -45,6 +45,8 @@ class StepEquations:
     ``update``: the new row (unknowns first, then what is carried) in terms of x and d, if it is not x itself.
     ``start``: first guess of x in terms of d, if it is not the extrapolated row.
     ``error``: estimate of the local error of the row, if it is not made from past rows.
+    ``response``: (dx, estimate). Then ``error`` is a right side F (scaled rows), dx the solution of J dx = -F with the
+    matrix J of the step, and the estimate an expression of x, d and dx.
     """
 
     labels: list[str]
@@ -54,6 +56,7 @@ class StepEquations:
     update: ca.SX | None = None
     start: ca.SX | None = None
     error: ca.SX | None = None
+    response: tuple[ca.SX, ca.SX] | None = None
 
 
 class EveryFormulation:
@@ -82,6 +85,8 @@ class Integrator(ABC):
     self_starting: ClassVar[bool] = True
     # coefficients of constant steps: past rows are interpolated to a regular grid when the step changes
     regular: ClassVar[bool] = False
+    # order of the interpolant through past rows, if it is not that of the step
+    dense_order: ClassVar[int | None] = None
 
     @property
     def equations_key(self) -> tuple[Any, ...]:
@@ -126,6 +131,10 @@ class Integrator(ABC):
     @abstractmethod
     def order_range(self, fixed: bool) -> tuple[int, int]:
         """Order of the first step and largest order."""
+
+    def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
+        """What error estimates are multiplied with before they are compared with the tolerance."""
+        return 1.0
 
     def check(self, system: System, formulation: Formulation) -> None:
         """Refuse combinations that make no sense, saying what would work."""

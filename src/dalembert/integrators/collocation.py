@@ -1,13 +1,21 @@
-"""Collocation for second-order systems: accelerations and multipliers of the stages are the unknowns.
+"""Implicit Runge-Kutta methods for second-order systems: accelerations and multipliers of the stages are the unknowns.
 
 [W05]  L. Wunderlich, Numerical treatment of second order differential-algebraic systems (2005), (6.15).
-[HW96] E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer 1996, IV.8, VII.
+[HW96] E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer 1996, IV.8, VII.4, VII.6.
+[RADAU] E. Hairer, G. Wanner, Stiff differential equations solved by Radau methods, J. Comput. Appl. Math. 111 (1999).
 
     Q_i = q + h c_i v + h^2 sum_j (A A)_ij A_j,    V_i = v + h sum_j A_ij A_j
     M A_i = f(Q_i, V_i, L_i) - G^T L_i,            0 = g(Q_i)        (or what the formulation puts in its place)
     q+ = q + h v + h^2 sum_j (b A)_j A_j,          v+ = v + h sum_j b_j A_j
 
 Constraint rows are divided by h^2 and stage multipliers are unknowns: the matrix stays well conditioned as h -> 0.
+
+Error estimate. With y = (q, v, r) and the weights e of the tableau the raw estimate r = h (e_0 y'_old + sum_j e_j y'_j)
+[HW96, IV (8.15)] is large in stiff components and along G^T, where it says nothing about the solution. [HW96, IV
+(8.19)] filters it with (I - h gamma J)^-1. Here the matrix at hand is that of all stages, and the filter is
+b^T (I - h A x J)^-1 (1 x r), which is 1 at h J = 0 and O(1/(h J)) for h J -> infinity as theirs is, for any number of
+stages: r is given to the step as a perturbation of (q, v, r)_old, and the changes dQ_i, dV_i, dR_i of its stages, which
+satisfy the linearised constraints, are averaged with the weights b.
 """
 
 from __future__ import annotations
@@ -23,16 +31,17 @@ from numba import carray, cfunc
 
 from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.base import Integrator, StepData, StepEquations
-from dalembert.integrators.tableaus import Collocation
+from dalembert.integrators.tableaus import Tableau
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
 from dalembert.numerics.layout import Layout
-from dalembert.numerics.runstate import FIRST, N_COEFFICIENTS, PREDICTOR
+from dalembert.numerics.runstate import FIRST, N_COEFFICIENTS, PREDICTOR, SECOND
 from dalembert.status import OptionError
 
 # what a stage solves for, with the power of h that its updates have in the units of the row entry named
 _STAGE = (("a", "v", 1), ("r_dot", "r", 1), ("w", "w", 0), ("s", "s", 0), ("lam", "lam", 0), ("mu", "mu", 0))
+_STATE = ("q", "v", "r")
 
 
 @dataclass(frozen=True)
@@ -43,31 +52,75 @@ class CollocationMethod(Integrator):
     in_row: ClassVar[bool] = False
     one_step: ClassVar[bool] = True
     default_formulation: ClassVar[str] = "index-3"
-    takes: ClassVar[frozenset[str]] = frozenset({"index-1", "index-2", "index-3", "baumgarte"})
+    fewest: ClassVar[int] = 1
+    # formulations that the family cannot integrate, and why
+    unfit: ClassVar[dict[str, str]] = {}
 
     @property
     @abstractmethod
-    def tableau(self) -> Collocation:
+    def tableau(self) -> Tableau:
         """The coefficients."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.stages, bool) or not isinstance(self.stages, int) or not self.fewest <= self.stages <= 5:
+            raise OptionError(f"{type(self).__name__}(stages={self.stages!r}): give {self.fewest} to 5 stages.")
 
     @property
     def equations_key(self) -> tuple[Any, ...]:
         return (type(self), self.stages)
 
     def order_range(self, fixed: bool) -> tuple[int, int]:
-        return self.stages, self.stages
+        """The order of the error estimate: it is what the step sizes follow."""
+        return self.tableau.estimate_order, self.tableau.estimate_order
+
+    @property
+    def dense_order(self) -> int:  # type: ignore[override]
+        """Two above the estimate, as steps are longer than it asks for; more would amplify errors of long steps."""
+        return min(self.tableau.order, self.tableau.estimate_order + 2)
+
+    def orders(self, system: System, formulation: Formulation) -> dict[str, int]:
+        """Orders of convergence of q, v and lam: p, or the stage order n [HW96, VII.4, Table 4.1; VII.6].
+
+        A singular A (explicit first or last stage) is for index 1 only, where everything has order p.
+        """
+        p, n = self.tableau.order, self.tableau.stage_order
+        index = {u.name: u.index for u in formulation.unknowns(system)}["lam"] if system.nlam + system.nmu else 1
+        if index == 3 and system.nlam:
+            return {"q": p, "v": n, "lam": n - 1}
+        return {"q": p, "v": p, "lam": p if index == 1 else n}
+
+    def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
+        """Estimates h^(k+1), errors h^(p+1): 0.1 tol^((k+1)/(p+1)) in place of tol makes errors follow tol [RADAU].
+
+        No more than three orders beyond the estimate are counted on: problems are not as smooth as 2s would have them.
+        """
+        orders, k = self.orders(system, formulation), self.tableau.estimate_order
+        p = min(orders["q"], orders["v"], k + 3)
+        allowed = 0.1 * tolerance ** ((k + 1) / (p + 1) - 1)
+        return 1.0 / max(1.0, allowed)
 
     def describe(self) -> str:
         return f"{self.name} ({self.stages} stage{'s' if self.stages > 1 else ''})"
 
     def check(self, system: System, formulation: Formulation) -> None:
+        if formulation.name in self.unfit:
+            raise OptionError(
+                f"method {self.describe()!r} does not serve the formulation {formulation.name!r}: "
+                f"{self.unfit[formulation.name]}"
+            )
         super().check(system, formulation)
         if not system.nq:
             raise OptionError(f"{self.name!r} integrates second-order systems; this one is of first order. Use BDF.")
+        if system.nlam and self.orders(system, formulation)["lam"] < 1:
+            raise OptionError(
+                f"method {self.describe()!r} does not serve the formulation {formulation.name!r}: multipliers have the "
+                f"order (stage order) - 1 = 0 there, errors that do not fall with the step [Hairer & Wanner, Solving "
+                f"ODEs II, VII.6]. Use more stages, or formulation='index-2'."
+            )
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
         sizes = {**system.sizes, "r_dot": system.nr}
-        return [Unknown(f"{n}{i}", sizes[n], False) for i in range(self.stages) for n, _, _ in _STAGE]
+        return [Unknown(f"{n}{i}", sizes[n], False) for i in range(len(self.tableau.c)) for n, _, _ in _STAGE]
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
         index = {u.name: u for u in formulation.unknowns(system)}
@@ -76,7 +129,7 @@ class CollocationMethod(Integrator):
 
     def weight_map(self, system: System, layout: Layout) -> np.ndarray:
         parts = []
-        for _ in range(self.stages):
+        for _ in self.tableau.c:
             for _, row_block, power in _STAGE:
                 index = layout.indices((row_block,))
                 parts.append(np.array([index, np.full(index.size, power)]))
@@ -85,26 +138,14 @@ class CollocationMethod(Integrator):
     def equations(
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
     ) -> StepEquations:
-        system, tableau, h = env.system, self.tableau, data.h
-        s = self.stages
-        old = layout.split(ca.vertcat(data.first, ca.SX.zeros(layout.n - data.first.numel(), 1)))
+        system, tableau, h, t0 = env.system, self.tableau, data.h, data.t - data.h
+        old = layout.split(data.first)
         stage = self._split(system, x)
-        t0 = data.t - h
-        A, b = tableau.A, tableau.b
-        AA, bA = A @ A, b @ A
-
-        def sum_of(weights: np.ndarray, name: str) -> ca.SX:
-            return sum((float(w) * stage[j][name] for j, w in enumerate(weights)), ca.SX.zeros(stage[0][name].shape))
-
         labels, residuals, rows = [], [], []
-        for i in range(s):
-            Q = old["q"] + h * float(tableau.c[i]) * old["v"] + h**2 * sum_of(AA[i], "a")
-            V = old["v"] + h * sum_of(A[i], "a")
-            R = old["r"] + h * sum_of(A[i], "r_dot")
+        for i, c in enumerate(tableau.c):
             z = stage[i]
-            point = env.at(
-                t=t0 + float(tableau.c[i]) * h, q=Q, v=V, a=z["a"], r=R, w=z["w"], s=z["s"], lam=z["lam"], mu=z["mu"]
-            )
+            y = self._state(tableau.A[i], float(c), old, stage, h)
+            point = env.at(t=t0 + float(c) * h, **y, **{n: z[n] for n in ("a", "w", "s", "lam", "mu")})
             blocks = [
                 ("balance", point.balance, 0),
                 ("dynamics", z["r_dot"] - point.dynamics, 0),
@@ -118,45 +159,78 @@ class CollocationMethod(Integrator):
                     labels += [f"{label} (stage {i + 1})"] * expr.numel()
                     residuals.append(expr)
                     rows.append(ca.SX.ones(expr.numel(), 1) * h**power)
-        q = old["q"] + h * old["v"] + h**2 * sum_of(bA, "a")
-        v = old["v"] + h * sum_of(b, "a")
-        r = old["r"] + h * sum_of(b, "r_dot")
-        last = stage[-1]
-        e = tableau.embedded
-        # local error of v by the embedded quadrature; positions follow over one step
-        error_v = h * (float(e[0]) * old["a"] + sum_of(e[1:] - b, "a"))
-        error_r = h * (sum_of(e[1:] - b, "r_dot") + float(e[0]) * stage[0]["r_dot"])
-        new = {
-            "q": q,
-            "v": v,
-            "r": r,
-            "w": last["w"],
-            "s": last["s"],
-            "lam": last["lam"],
-            "mu": last["mu"],
-            "a": last["a"],
-        }
-        zero = {name: ca.SX.zeros(expr.shape) for name, expr in new.items()}
-        error = {**zero, "q": h * error_v, "v": error_v, "r": error_r}
-        start = {"a": old["a"], "r_dot": ca.SX.zeros(system.nr, 1), **{n: old[n] for n in ("w", "s", "lam", "mu")}}
-        names = [u.name for u in self.carried(system, formulation)]
+        residual, scale = ca.densify(ca.vertcat(*residuals)), ca.vertcat(*rows)
+        new = {**self._state(tableau.b, 1.0, old, stage, h), **{n: stage[-1][n] for n in ("w", "s", "lam", "mu", "a")}}
+
+        def row(parts: dict[str, ca.SX]) -> ca.SX:
+            """A row with zeros where nothing is given."""
+            return ca.densify(ca.vertcat(*[parts.get(n, ca.SX.zeros(size, 1)) for n, size in layout.blocks]))
+
+        # the raw estimate, as a perturbation of the old row; then its average over the stages, see the head
+        raw = self._raw_estimate(env, t0, old, stage, h)
+        dx = ca.SX.sym("dx", x.numel())
+        change, nothing = self._split(system, dx), {n: ca.SX.zeros(old[n].shape) for n in _STATE}
+        moved = [self._state(tableau.A[i], float(c), {**nothing, **raw}, change, h) for i, c in enumerate(tableau.c)]
+        average = {n: _sum(tableau.b, moved, n) for n in _STATE}
         return StepEquations(
             labels=labels,
-            residual=ca.densify(ca.vertcat(*residuals)),
-            rows=ca.vertcat(*rows),
+            residual=residual,
+            rows=scale,
             columns=ca.SX.ones(x.numel(), 1),
-            update=ca.densify(ca.vertcat(*[new[n] for n in names])),
-            start=ca.densify(ca.vertcat(*[start[n] for _ in range(s) for n, _, _ in _STAGE])),
-            error=ca.densify(ca.vertcat(*[error[n] for n in names])),
+            update=row(new),
+            start=self._start(system, layout, data),
+            error=ca.densify(ca.jtimes(scale * residual, data.first, row(raw))),
+            response=(dx, row(average)),
         )
+
+    def _state(
+        self, weights: np.ndarray, c: float, old: dict[str, ca.SX], stage: list[dict[str, ca.SX]], h: ca.SX
+    ) -> dict[str, ca.SX]:
+        """q, v, r after the part c of the step, for one row of weights of the stages."""
+        return {
+            "q": old["q"] + h * c * old["v"] + h**2 * _sum(weights @ self.tableau.A, stage, "a"),
+            "v": old["v"] + h * _sum(weights, stage, "a"),
+            "r": old["r"] + h * _sum(weights, stage, "r_dot"),
+        }
+
+    def _raw_estimate(
+        self, env: Environment, t0: ca.SX, old: dict[str, ca.SX], stage: list[dict[str, ca.SX]], h: ca.SX
+    ) -> dict[str, ca.SX]:
+        """h (e_0 y'_old + sum_j e_j y'_j) for y = (q, v, r); in that of q the old velocities cancel, as sum e = 0."""
+        e0, e = float(self.tableau.estimate[0]), self.tableau.estimate[1:]
+        raw = {
+            "q": h**2 * _sum(e @ self.tableau.A, stage, "a"),
+            "v": h * (e0 * old["a"] + _sum(e, stage, "a")),
+        }
+        if env.system.nr:
+            r_dot = env.at(t=t0, **{n: old[n] for n in ("q", "v", "a", "r", "w", "s", "lam", "mu")}).dynamics
+            raw["r"] = h * (e0 * r_dot + _sum(e, stage, "r_dot"))
+        return raw
+
+    def _start(self, system: System, layout: Layout, data: StepData) -> ca.SX:
+        """The last step continued: the parabola with its accelerations at both ends and its change of velocity.
+
+        data.c[1] is 1 / (size of the last step), 0 if there was none: then all stages start at the old values.
+        """
+        old, older, inverse = layout.split(data.first), layout.split(data.second), data.c[1]
+        b = 3 * (old["a"] + older["a"]) - 6 * (old["v"] - older["v"]) * inverse
+        a = b + old["a"] - older["a"]
+        out = []
+        for c in self.tableau.c:
+            tau = float(c) * data.h * inverse  # in units of the last step
+            part = {n: old[n] + tau * (old[n] - older[n]) for n in ("w", "s", "lam", "mu")}
+            part["a"] = old["a"] + tau * (a + tau * b)
+            part["r_dot"] = (old["r"] - older["r"]) * inverse
+            out += [part[n] for n, _, _ in _STAGE]
+        return ca.densify(ca.vertcat(*out))
 
     def _split(self, system: System, x: ca.SX) -> list[dict[str, ca.SX]]:
         sizes = {**system.sizes, "r_dot": system.nr}
         out, position = [], 0
-        for _ in range(self.stages):
+        for _ in self.tableau.c:
             part = {}
             for name, _, _ in _STAGE:
-                part[name] = x[position : position + sizes[name]]
+                part[name] = ca.reshape(x[position : position + sizes[name]], sizes[name], 1)  # 1 x 0 if x is scalar
                 position += sizes[name]
             out.append(part)
         return out
@@ -165,15 +239,23 @@ class CollocationMethod(Integrator):
         return int(_compiled().address)
 
 
-def _old_row(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
-    """A one-step method sees the last row as it is."""
+def _sum(weights: np.ndarray, stage: list[dict[str, ca.SX]], name: str) -> ca.SX:
+    return sum((float(w) * stage[j][name] for j, w in enumerate(weights)), ca.SX.zeros(stage[0][name].shape))
+
+
+def _old_rows(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
+    """A one-step method sees the last row as it is; the one before it serves the start values only."""
+    nodes = carray(nodes_address, (3,), np.float64)
     out = carray(out_address, (N_COEFFICIENTS,), np.float64)
     out[:] = 0.0
     out[PREDICTOR] = 1.0
     out[FIRST] = 1.0
+    if available > 2:  # rows 1 and 2 were made by a step
+        out[1] = 1.0 / (nodes[1] - nodes[2])
+        out[SECOND + 1] = 1.0
     return 0
 
 
 @cache
 def _compiled() -> Any:
-    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, _old_row)
+    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, _old_rows)

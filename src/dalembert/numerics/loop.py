@@ -22,6 +22,7 @@ from dalembert.numerics.runstate import (
     CHANGE_DATA,
     CHUNK_END,
     DATA_OUTDATED,
+    DENSER,
     EVENT,
     EVENTS_STORED,
     EXACT,
@@ -192,9 +193,10 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
             if run.watched[0] < RENEW_QUALITY:
                 run.whole[CHANGE_DATA] = 1
         run.whole[LAST_CAUSE] = 0
+        dense = k + run.whole[DENSER]
         stop = np.nan
         if run.whole[N_EVENTS] > 0:
-            stop = watch(run, stages, multipliers, parameters, output, k)
+            stop = watch(run, stages, multipliers, parameters, output, dense)
             if run.whole[LAST_CAUSE] == USER_ERROR:
                 return USER_ERROR
         limit = stop if not np.isnan(stop) else t_new
@@ -208,20 +210,20 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
             if when == t_new:
                 copy(run.rows[run.slots[1]], row)
             else:
-                interpolate(run, k, when, row)
+                interpolate(run, dense, when, row)
                 code = correct(run, stages, when, row)
                 if code != CONVERGED:
                     return cause_of(code, PROJECTION_FAILED)
             code = complete(run, multipliers, when, row)
             if code != CONVERGED:
                 return cause_of(code, MULTIPLIERS_FAILED)
-            store(run, output, when, row, k)
+            store(run, output, when, row, dense)
             run.whole[NEXT_EVAL] += 1
         if run.whole[STORE_STEPS] == 1:
             if not np.isnan(stop):
-                store(run, output, stop, output.event_rows[run.whole[TERMINAL]], k)
+                store(run, output, stop, output.event_rows[run.whole[TERMINAL]], dense)
             else:
-                store(run, output, t_new, run.finished, k)
+                store(run, output, t_new, run.finished, dense)
         if not np.isnan(stop):
             return EVENT
         if run.whole[CHANGE_DATA] == 1:

@@ -15,11 +15,13 @@ from dalembert.numerics.control import (
 from dalembert.numerics.native import call_coefficients, call_kernel, inner
 from dalembert.numerics.newton import (
     AT_D,
+    AT_F,
     AT_X,
     CONVERGED,
     DIVERGED,
     FACTORIZATIONS,
     at,
+    back_substitute,
     data,
     forget,
     newton,
@@ -35,6 +37,7 @@ from dalembert.numerics.runstate import (
     DATA_OUTDATED,
     ERROR,
     ESTIMATE,
+    ESTIMATE_SCALE,
     FACTORED_AT,
     FIRST,
     GROWTH,
@@ -65,6 +68,7 @@ from dalembert.numerics.runstate import (
     REFINE,
     REGULAR,
     RESERVE,
+    RESPONSE,
     REUSE,
     SECOND,
     SINCE_CHANGE,
@@ -132,7 +136,7 @@ def complete(run, multipliers, t, row):  # type: ignore[no-untyped-def]
     trial = run.scratch[1]
     copy(row, trial)
     code = run_stage(multipliers, t, trial, run.scratch[2], run.real[MULTIPLIER_TOLERANCE], 0.0, run.counters)
-    for i in range(run.whole[N_STEP], n):  # accelerations only
+    for i in range(run.whole[N_PAST], n):  # accelerations only
         row[i] = trial[i]
     return code
 
@@ -250,7 +254,11 @@ def error_of(run, step, stages, which):  # type: ignore[no-untyped-def]
     """Weighted local error of order k - 1 + which."""
     n, past = run.whole[N_PAST], min(run.whole[NODES], HISTORY)
     e = run.estimate
-    if run.whole[ERROR] != 0:
+    if run.whole[RESPONSE] != 0:  # a right side for the matrix of the step, then what its solution means for the row
+        call_kernel(run.whole[ERROR], at(step, AT_X), at(step, AT_D), at(step, AT_F))
+        back_substitute(step)
+        call_kernel(run.whole[RESPONSE], at(step, AT_X), at(step, AT_D), e.ctypes.data)
+    elif run.whole[ERROR] != 0:
         call_kernel(run.whole[ERROR], at(step, AT_X), at(step, AT_D), e.ctypes.data)
     else:
         c, first = run.coefficients, ESTIMATE + which * (HISTORY + 1)
@@ -268,7 +276,7 @@ def error_of(run, step, stages, which):  # type: ignore[no-untyped-def]
     if run.whole[PROJECT_ERROR] == 1:
         for i in range(run.whole[N_STAGES]):
             project_estimate(stages[i], run.estimate)
-    return weighted_norm(e, run.weights[0], 0, n)
+    return run.real[ESTIMATE_SCALE] * weighted_norm(e, run.weights[0], 0, n)
 
 
 @inner
@@ -294,6 +302,8 @@ def accept(run):  # type: ignore[no-untyped-def]
 @inner
 def choose(run, step, stages, error):  # type: ignore[no-untyped-def]
     """Order and size of the next step; called before `accept`."""
+    if run.whole[ERROR] != 0:  # failures may have lowered it
+        run.whole[ORDER] = run.whole[MAX_ORDER]
     k = run.whole[ORDER]
     best, ratio = k, factor_for(error, k, BIAS_SAME)
     steady = run.whole[AT_ORDER] > k and (run.whole[REGULAR] == 0 or run.whole[SINCE_CHANGE] > k)

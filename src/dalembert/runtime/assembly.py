@@ -194,7 +194,12 @@ def assemble(
     if equations.start is not None:
         requests.append(Request("start", step_system.d, empty, equations.start))
     if equations.error is not None:
-        requests.append(Request("error", step_system.x, step_system.d, equations.error))
+        requests.append(Request("error", step_system.x, step_system.d, equations.error, step_system.env))
+    if equations.response is not None:
+        dx, estimate = equations.response
+        # the loop keeps x, d, F and dx one behind the other
+        behind_x = ca.vertcat(step_system.d, ca.SX.sym("F", step_system.n), dx)
+        requests.append(Request("response", step_system.x, behind_x, estimate, step_system.env))
     return Assembly(
         system, layout, build_kernels(requests), step_system, stage_systems, multiplier_system, equations.labels, n_past
     )

@@ -160,9 +160,15 @@ def _prepare(
     whole[runstate.RESERVE] = -max_order if method.one_step else method.reserve
     whole[runstate.REGULAR] = int(method.regular)
     whole[runstate.GUARDED] = int(options.rtol.min() >= ROUNDING)
-    for position, name in ((runstate.START, "start"), (runstate.UPDATE, "update"), (runstate.ERROR, "error")):
+    whole[runstate.DENSER] = 0 if method.dense_order is None else method.dense_order - max_order
+    tolerance = float(max(options.rtol.max(), options.atol.max()))
+    real[runstate.ESTIMATE_SCALE] = method.estimate_scale(system, formulation, tolerance)
+    parts = {
+        runstate.START: "start", runstate.UPDATE: "update", runstate.ERROR: "error", runstate.RESPONSE: "response",
+    }  # fmt: skip
+    for position, name in parts.items():
         whole[position] = assembly.kernels[name].address if name in assembly.kernels else 0
-    power, controlled = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    power, controlled, peak = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.abs(row)
     source = np.array([np.arange(n), np.zeros(n)], dtype=np.int64)
     if method.reserve:  # velocities follow from positions, and so do their errors
         source[0, layout.slice("v")] = layout.indices(("q",))
@@ -171,6 +177,9 @@ def _prepare(
         part = layout.slice(unknown.name)
         power[part] = unknown.index - 1
         controlled[part] = int(unknown.controlled)
+        # a multiplier that starts at zero has no scale: that of its block keeps Newton from chasing rounding errors
+        if method.one_step and not unknown.controlled and unknown.size:
+            peak[part] = peak[part].max()
     weight_of = method.weight_map(system, layout)
     if weight_of is None:
         weight_of = np.array([np.arange(assembly.n_step), np.zeros(assembly.n_step)], dtype=np.int64)
@@ -181,7 +190,7 @@ def _prepare(
         real=real, whole=whole, nodes=nodes, rows=rows, slots=np.arange(runstate.HISTORY + 1, dtype=np.int64),
         coefficients=np.zeros(runstate.N_COEFFICIENTS + runstate.N_WORK), estimate=np.zeros(n),
         scratch=np.zeros((3, max(n, _most(work)))),
-        rtol=rtol, atol=atol, power=power, controlled=controlled, peak=np.abs(row),
+        rtol=rtol, atol=atol, power=power, controlled=controlled, peak=peak,
         weights=np.zeros((2, max(n, assembly.n_step))),
         weight_of=weight_of, source=source,
         orders=np.full(runstate.HISTORY + 1, runstate.EXACT, dtype=np.int64),
