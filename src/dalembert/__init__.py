@@ -17,7 +17,7 @@ from dalembert.formulations import (
     UnderlyingODE,
     formulations,
 )
-from dalembert.integrators import BDF, BackwardEuler, ModifiedBDF, Radau, methods
+from dalembert.integrators import BDF, BackwardEuler, GeneralLinear, ModifiedBDF, Radau, glm, methods
 from dalembert.model import Hessenberg, Lagrangian, System, black_box
 from dalembert.numerics.projection import Projection
 from dalembert.problems import problems
@@ -30,6 +30,7 @@ __all__ = [
     "Baumgarte",
     "Diagnosis",
     "EssentialODE",
+    "GeneralLinear",
     "Hessenberg",
     "Index1",
     "Index2",
@@ -50,6 +51,7 @@ __all__ = [
     "consistent",
     "diagnose",
     "formulations",
+    "glm",
     "load",
     "methods",
     "problems",

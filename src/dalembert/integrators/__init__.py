@@ -1,9 +1,11 @@
 """Integrators: one file a method."""
 
+from dalembert.integrators import glm
 from dalembert.integrators.backward_euler import BackwardEuler
 from dalembert.integrators.base import Integrator, methods
 from dalembert.integrators.bdf import BDF
+from dalembert.integrators.general_linear import GeneralLinear
 from dalembert.integrators.modified_bdf import ModifiedBDF
 from dalembert.integrators.radau import Radau
 
-__all__ = ["BDF", "BackwardEuler", "Integrator", "ModifiedBDF", "Radau", "methods"]
+__all__ = ["BDF", "BackwardEuler", "GeneralLinear", "Integrator", "ModifiedBDF", "Radau", "glm", "methods"]

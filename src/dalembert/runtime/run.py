@@ -81,7 +81,7 @@ def execute(
     begun = Status.RUNNING
     if options.steps is not None and not method.ramps:
         itself = Starter(work, method, formulation)
-        begun, output = _seed(work, starter or itself, row, options, run, output)
+        begun, output = _seed(work, method, starter or itself, row, options, run, output)
     elif options.steps is None and starter is not None:
         begun, output = _warm_up(work, method, starter, options, run, output)
     parameters = np.concatenate([[0.0], work.p])
@@ -326,7 +326,13 @@ def translate(rows: np.ndarray, source: Layout, target: Layout) -> np.ndarray:
 
 
 def _seed(
-    work: Workspace, starter: Starter, row: np.ndarray, options: Options, run: runstate.Run, output: runstate.Output
+    work: Workspace,
+    method: Integrator,
+    starter: Starter,
+    row: np.ndarray,
+    options: Options,
+    run: runstate.Run,
+    output: runstate.Output,
 ) -> tuple[Status, runstate.Output]:
     """Starting values of a fixed-step multistep run: grid points by a variable-step run at a tight tolerance."""
     assert options.steps is not None
@@ -339,7 +345,8 @@ def _seed(
     direction = float(np.sign(options.steps[0]))
     wanted = options.t_eval if options.t_eval is not None else np.zeros(0)
     wanted = wanted[(direction * wanted > direction * options.t0) & (direction * wanted <= direction * grid[-1])]
-    times = direction * np.unique(direction * np.concatenate([grid, wanted]))
+    moments = _moments(method, np.concatenate([[options.t0], grid]))
+    times = direction * np.unique(direction * np.concatenate([grid, wanted, moments[moments != options.t0]]))
     tight = Options(
         t0=options.t0, t1=float(grid[-1]), rtol=np.full_like(options.rtol, START_TOLERANCE),
         atol=np.full_like(options.atol, 1e-2 * START_TOLERANCE),
@@ -352,6 +359,9 @@ def _seed(
     rows = start.rows[np.isin(times, grid)]
     run.rows[1:k], run.nodes[1:k] = rows[::-1], grid[::-1]
     run.rows[k], run.nodes[k] = row, options.t0
+    for (block, other, _), when in zip(method.recalled(), moments, strict=True):
+        past = row if when == options.t0 else start.rows[times == when][0]
+        run.rows[1, layout.slice(block)] = past[layout.slice(other)]
     run.whole[runstate.NODES], run.whole[runstate.STEPS] = k, k - 1
     run.real[runstate.T] = grid[-1]
     if options.t_eval is not None:
@@ -359,6 +369,13 @@ def _seed(
         run.whole[runstate.NEXT_EVAL] += wanted.size
     _store_many(run, output, grid, rows, np.full(grid.size, order))
     return Status.RUNNING, output
+
+
+def _moments(method: Integrator, grid: np.ndarray) -> np.ndarray:
+    """Times that the method's past values belong to, seen from the last point of an equidistant grid."""
+    offsets = np.array([offset for _, _, offset in method.recalled()])
+    whole = np.floor(offsets).astype(np.int64)  # on grid points exactly, otherwise behind one of them
+    return grid[whole - 1] + (offsets - whole) * (grid[1] - grid[0])
 
 
 def _warm_up(
