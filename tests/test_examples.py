@@ -25,6 +25,7 @@ EXPECTED = {
     "diagnose": "very uneven masses          case 4",
     "state_space": "chosen on the way",
     "baumgarte": "too large",
+    "general_linear": "not zero-stable",
 }
 
 

@@ -132,7 +132,7 @@ def test_two_stage_radau_is_the_known_one() -> None:
 @pytest.mark.parametrize(
     ("name", "s", "n", "expected"),
     [
-        (CIRCLE, 1, (100, 200), (1, 1, 1)),
+        (CIRCLE, 1, (100, 200), (1, 1, 0)),  # lam is wrong by O(1) behind the start [Wunderlich 2005, Table 2.2]
         (CIRCLE, 2, (40, 80), (3, 2, 1)),
         (CIRCLE, 3, (10, 20), (5, 3, 2)),
         (CIRCLE, 4, (10, 20), (None, 4, 3)),

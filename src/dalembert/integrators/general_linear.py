@@ -29,6 +29,7 @@ from dalembert.integrators.stages import (
     STAGE,
     last_row_function,
     split_stages,
+    stage_columns,
     stage_equations,
     stage_unknowns,
     stage_weights,
@@ -228,7 +229,7 @@ class GeneralLinear(Integrator):
             labels=labels,
             residual=ca.densify(ca.vertcat(*residuals)),
             rows=ca.vertcat(*rows),
-            columns=ca.SX.ones(x.numel(), 1),
+            columns=stage_columns(system, m.stages, h),
             update=ca.densify(ca.vertcat(*[new[n] for n in names])),
             start=ca.densify(ca.vertcat(*[start[n] for _ in range(m.stages) for n, _, _ in STAGE])),
         )

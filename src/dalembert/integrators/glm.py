@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import root
 
-from dalembert.integrators.glm_tableaus import Tableau, _monomial
+from dalembert.integrators.glm_tableaus import Tableau, as_external, monomial
 from dalembert.integrators.tableaus import radau_nodes
 from dalembert.status import OptionError
 
@@ -147,22 +147,19 @@ def second_order_collocation(external: Any, c: Any, name: str | None = None) -> 
     3
     """
     c = _stage_times("second_order_collocation", c)
-    try:
-        given = [(int(d), float(tau)) for d, tau in external]
-    except (TypeError, ValueError):
-        raise OptionError(f"external={external!r}: give pairs (derivative, offset).") from None
+    given = list(as_external("second-order collocation", external))
     everything = given + [pair for pair in ((0, 0.0), (1, 0.0)) if pair not in given]
     r, s, n = len(given), c.size, len(given) + c.size
     conditions = np.array(
-        [[float(_monomial(m, d, np.array(tau))) for m in range(n)] for d, tau in given]
-        + [[float(_monomial(m, 2, np.array(x))) for m in range(n)] for x in c]
+        [[float(monomial(m, d, np.array(tau))) for m in range(n)] for d, tau in given]
+        + [[float(monomial(m, 2, np.array(x))) for m in range(n)] for x in c]
     )
     if np.linalg.cond(conditions) > 1e12:
         raise OptionError(f"external={given}, c={c.tolist()}: no polynomial of degree {n - 1} is determined by these.")
 
     def read(derivative: int, x: Any) -> np.ndarray:
         """Weights (n,) of the values given in a derivative of the polynomial at x."""
-        return np.linalg.solve(conditions.T, [float(_monomial(m, derivative, np.array(x))) for m in range(n)])
+        return np.linalg.solve(conditions.T, [float(monomial(m, derivative, np.array(x))) for m in range(n)])
 
     def spread(weights: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         w = np.array(weights)
@@ -187,7 +184,7 @@ def _first_order(k: int, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Weights (s, k) of past values and (s, s) of stage derivatives in the stage values."""
     degrees = np.arange(k + c.size)
     values = (-np.arange(k, dtype=float))[:, None] ** degrees
-    slopes = np.array([_monomial(int(m), 1, c) for m in degrees]).T
+    slopes = np.array([monomial(int(m), 1, c) for m in degrees]).T
     weights = np.linalg.solve(np.vstack([values, slopes]).T, (c[:, None] ** degrees).T).T
     return weights[:, :k], weights[:, k:]
 

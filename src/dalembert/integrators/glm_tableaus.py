@@ -31,7 +31,7 @@ LONGEST = 10  # steps that an external vector may look back: past rows are kept 
 SQUARINGS, BOUND = 24, 1e5  # powers 2, 4, ..., 2^24 of a power-bounded matrix stay below this
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tableau:
     """A general linear method with s stages and r external quantities.
 
@@ -107,22 +107,14 @@ class Tableau:
                 "past values."
             )
 
+    def __repr__(self) -> str:
+        return f"Tableau({self.name!r}, order={self.order}, {self.stages} stages, external={self.external})"
+
     def _refusal(self, what: str) -> OptionError:
         return OptionError(f"Tableau {self.name!r}: {what}")
 
     def _check_external(self) -> None:
-        try:
-            pairs = tuple((int(d), float(tau)) for d, tau in self.external)
-            exact = all(int(d) == d for d, _ in self.external)
-        except (TypeError, ValueError):
-            raise self._refusal(f"external={self.external!r}: give pairs (derivative, offset).") from None
-        for d, tau in pairs:
-            if d not in (0, 1, 2) or not exact or not -LONGEST <= tau <= 0:
-                raise self._refusal(
-                    f"external contains ({d}, {tau:g}): give derivatives 0, 1 or 2 and offsets from -{LONGEST} to 0."
-                )
-        if len(set(pairs)) < len(pairs):
-            raise self._refusal(f"external={pairs} names a value twice.")
+        pairs = as_external(self.name, self.external)
         if not {(0, 0.0), (1, 0.0)} <= set(pairs):
             raise self._refusal(
                 "external must contain (0, 0) and (1, 0), position and velocity at t_n (columns of zeros if unused)."
@@ -132,8 +124,8 @@ class Tableau:
     # ------------------------------------------------------------------ order
     def residuals(self, degree: int) -> dict[str, np.ndarray]:
         """By how much the formulas miss q = ((t - t_n)/h)^degree, relative to their terms."""
-        y, a = self._values(degree, 0.0), _monomial(degree, 2, self.c)
-        exact = {"q": _monomial(degree, 0, self.c), "v": _monomial(degree, 1, self.c), "y": self._values(degree, 1.0)}
+        y, a = self._values(degree, 0.0), monomial(degree, 2, self.c)
+        exact = {"q": monomial(degree, 0, self.c), "v": monomial(degree, 1, self.c), "y": self._values(degree, 1.0)}
         out = {}
         for which, value in exact.items():
             past, stages = getattr(self, f"{which}_past"), getattr(self, f"{which}_stages")
@@ -143,7 +135,7 @@ class Tableau:
 
     def _values(self, degree: int, shift: float) -> np.ndarray:
         """The correct value function for q = x^degree, ``shift`` steps after t_n."""
-        return np.array([_monomial(degree, d, np.array(tau + shift)) for d, tau in self.external], dtype=float)
+        return np.array([monomial(degree, d, np.array(tau + shift)) for d, tau in self.external], dtype=float)
 
     def _check_order(self) -> None:
         kinds = [d for d, _ in self.external]
@@ -262,7 +254,24 @@ class Tableau:
             raise OptionError(f"Tableau {name!r}: the blocks do not fit together ({error}).") from None
 
 
-def _monomial(degree: int, derivative: int, x: np.ndarray) -> np.ndarray:
+def as_external(name: str, given: Any) -> tuple[tuple[int, float], ...]:
+    """Pairs (derivative, offset), checked."""
+    what = f"Tableau {name!r}: external"
+    try:
+        pairs = tuple((float(d), float(tau)) for d, tau in given)
+    except (TypeError, ValueError):
+        raise OptionError(f"{what}={given!r}: give pairs (derivative, offset).") from None
+    for d, tau in pairs:
+        if d not in (0.0, 1.0, 2.0) or not -LONGEST <= tau <= 0:
+            raise OptionError(
+                f"{what} contains ({d:g}, {tau:g}): give derivatives 0, 1 or 2 and offsets from -{LONGEST} to 0."
+            )
+    if len(set(pairs)) < len(pairs):
+        raise OptionError(f"{what}={pairs} names a value twice.")
+    return tuple((int(d), tau) for d, tau in pairs)
+
+
+def monomial(degree: int, derivative: int, x: np.ndarray) -> np.ndarray:
     """Derivative of x^degree."""
     if derivative > degree:
         return np.zeros_like(x, dtype=float)

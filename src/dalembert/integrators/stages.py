@@ -46,17 +46,24 @@ def stage_equations(formulation: Formulation, point: Point, r_dot: ca.SX) -> lis
     """Label, expression and power of h that scales the row, of the equations of one stage.
 
     Positions depend on the stage accelerations through h^2, velocities through h: constraint rows divided by these
-    leave [M G^T; G 0] as h -> 0.
+    leave [M G^T; G 0] as h -> 0. Contact coordinates follow positions, see `stage_columns`.
     """
     blocks = [
         ("balance", point.balance, 0),
         ("dynamics", r_dot - point.dynamics, 0),
         ("auxiliary", point.auxiliary, 0),
-        ("contact", point.h, 0),
+        ("contact", point.h, -2),
         # rows of a first-order form are scaled by c0^row, that is by h^-(row+1) here
         *[(e.label, e.expr, -(e.row + 1)) for e in formulation.constraint_equations(point)],
     ]
     return [block for block in blocks if block[1].numel()]
+
+
+def stage_columns(system: System, stages: int, h: ca.SX) -> ca.SX:
+    """Scaling of the columns: contact coordinates change by h^2 where accelerations change by 1."""
+    sizes = {**system.sizes, "r_dot": system.nr}
+    one = [ca.SX.ones(sizes[name], 1) * (h**2 if name == "s" else 1) for name, _, _ in STAGE]
+    return ca.vertcat(*one * stages)
 
 
 def last_row_function() -> int:
