@@ -25,9 +25,7 @@ def errors(method, name, n):
     """Largest errors of q, v and lam in n steps over half a second, once the starting values are forgotten."""
     problem = da.problems()[name]
     t0 = problem.t_span[0]
-    sol = da.solve(
-        problem.system, (t0, t0 + 0.5), problem.q0, problem.v0, method=da.GeneralLinear(method), h=0.5 / n
-    )
+    sol = da.solve(problem.system, (t0, t0 + 0.5), problem.q0, problem.v0, method=da.GeneralLinear(method), h=0.5 / n)
     late = sol.t > t0 + 0.1
     exact = problem.reference(sol.t[late])
     return np.array([np.abs(getattr(sol, what)[late] - exact[what]).max() for what in ("q", "v", "lam")])

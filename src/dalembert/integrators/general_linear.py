@@ -115,9 +115,9 @@ class GeneralLinear(Integrator):
                 f"{what} is not strictly stable at infinity: spectral radius {radius:.6g}, must be below 1 for the "
                 "multipliers of index 3. Use formulation='index-1', or other coefficients."
             )
-        if formulation.name in ("index-2", "index-3") and (system.nmu or formulation.name == "index-2"):
-            if not self.method.stable_for_velocity_constraints:
-                raise OptionError(f"{what} is not stable for constraints on velocities. Use formulation='index-1'.")
+        on_velocities = formulation.name == "index-2" or (formulation.name == "index-3" and system.nmu)
+        if on_velocities and not self.method.stable_for_velocity_constraints:
+            raise OptionError(f"{what} is not stable for constraints on velocities. Use formulation='index-1'.")
         if system.nr and not self.method.first_order_part:
             raise OptionError(
                 f"{what} makes velocities from past positions or accelerations: it has no formula for dynamic states "
@@ -138,7 +138,7 @@ class GeneralLinear(Integrator):
         if steps.size < least:
             raise OptionError(f"h: {self.describe()} needs at least {least} steps, there are {steps.size}; reduce h.")
         last = span - steps[:-1].sum()
-        if not np.allclose(np.append(steps[:-1], last), steps[0], rtol=1e-6):
+        if not np.allclose(np.append(steps[:-1], last), steps[0], rtol=1e-9, atol=0.0):
             raise OptionError(
                 f"h: {self.describe()} has past values and constant coefficients: all steps must be equal, also the "
                 f"last. Take h = {abs(span)} / n with a whole number n."

@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 
+from dalembert.integrators.powers import power_bounded, spectral_radius
 from dalembert.status import OptionError
 
 KINDS = ("position", "velocity", "acceleration")
 MATRICES = ("q_past", "q_stages", "v_past", "v_stages", "y_past", "y_stages")
 TOLERANCE = 1e-9  # of order conditions, relative to the sum of the magnitudes of their terms
 LONGEST = 10  # steps that an external vector may look back: past rows are kept for a few more
-SQUARINGS, BOUND = 24, 1e5  # powers 2, 4, ..., 2^24 of a power-bounded matrix stay below this
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -277,26 +277,3 @@ def monomial(degree: int, derivative: int, x: np.ndarray) -> np.ndarray:
         return np.zeros_like(x, dtype=float)
     factor = np.prod(np.arange(degree - derivative + 1, degree + 1, dtype=float))
     return np.asarray(factor * np.asarray(x, dtype=float) ** (degree - derivative))
-
-
-def spectral_radius(matrix: np.ndarray) -> float:
-    """The limit of |M^N|^(1/N): unlike computed eigenvalues it does not suffer from defective ones."""
-    if not matrix.size:
-        return 0.0
-    power, log = matrix, 0.0
-    for _ in range(SQUARINGS + 1):
-        size = float(np.linalg.norm(power))
-        if size == 0.0:
-            return 0.0
-        power, log = (power / size) @ (power / size), 2.0 * (log + np.log(size))
-    return float(np.exp(log / 2.0 ** (SQUARINGS + 1)))
-
-
-def power_bounded(matrix: np.ndarray) -> bool:
-    """Whether |M^N| stays bounded: no eigenvalue outside the unit circle, none on it that is defective."""
-    power = matrix
-    for _ in range(SQUARINGS):
-        if matrix.size and not np.linalg.norm(power) < BOUND:
-            return False
-        power = power @ power
-    return True

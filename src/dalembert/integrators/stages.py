@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import casadi as ca
@@ -37,7 +38,7 @@ def split_stages(system: System, x: ca.SX, stages: int) -> list[dict[str, ca.SX]
     """The unknowns of each stage by name."""
     sizes = {**system.sizes, "r_dot": system.nr}
     edges = np.cumsum([0] + [sizes[name] for _ in range(stages) for name, _, _ in STAGE])
-    blocks = [x[int(a) : int(b)] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    blocks = [x[int(a) : int(b)] for a, b in pairwise(edges)]
     names = [name for name, _, _ in STAGE]
     return [dict(zip(names, blocks[i * len(names) :], strict=False)) for i in range(stages)]
 
