@@ -441,6 +441,29 @@ def paper_notes(name):
     return "\n".join(textwrap.fill(f"- {note}", 120, subsequent_indent="  ") for note in papers()[name].notes)
 
 
+def general_linear():
+    """Observed orders of q, v and lam on index 3, from two step sizes, and what was predicted from the coefficients."""
+    orders = example("general_linear")["orders"]
+    glm, radau = da.glm, {}
+    for steps, stages, counts in ((1, 2, (80, 160)), (1, 3, (10, 20)), (2, 2, (80, 160)), (3, 2, (20, 40)),
+                                  (2, 3, (10, 20))):  # fmt: skip
+        radau[glm.multistep_radau(steps, stages)] = counts
+    cases = {
+        **{glm.from_bdf(k): (100, 200) for k in (2, 3)},
+        **{glm.from_bdf(k, form="interpolant"): (100, 200) for k in (2, 3)},
+        **radau,
+        glm.second_order_collocation([(0, 0), (0, -1)], [1 / 3, 1], "2 positions, 2 stages"): (80, 160),
+        glm.second_order_collocation([(0, 0), (0, -1), (0, -2)], [1 / 3, 1], "3 positions, 2 stages"): (80, 160),
+    }
+    rows = []
+    for method, counts in cases.items():
+        cells = [", ".join(orders(method, name, counts)) for name in ("particle-on-circle", "particle-8.1.1")]
+        radii = [f"{x:.2f}" for x in (method.parasitic_radius, method.radius_at_infinity)]
+        rows.append([method.name, method.order, *radii, *cells])
+    header = ["method", "stage order", "parasitic radius", "at infinity", "2.4.7: q, v, lam", "8.1.1: q, v, lam"]
+    return table(header, rows)
+
+
 TABLES = {
     "table-3-1": published_table,
     "orders": orders,
@@ -467,6 +490,7 @@ TABLES = {
     "ascher-petzold-notes": lambda: paper_notes("ascher-petzold-1993"),
     "speed": speed,
     "advice-study": advice_study,
+    "general-linear": general_linear,
 }
 
 

@@ -26,6 +26,7 @@ EXPECTED = {
     "state_space": "chosen on the way",
     "minimal_extension": "second order, reduced",
     "baumgarte": "too large",
+    "general_linear": "not zero-stable",
 }
 
 

@@ -19,7 +19,17 @@ from dalembert.formulations import (
     UnderlyingODE,
     formulations,
 )
-from dalembert.integrators import BDF, BackwardEuler, Gauss, Lobatto, ModifiedBDF, Radau, methods
+from dalembert.integrators import (
+    BDF,
+    BackwardEuler,
+    Gauss,
+    GeneralLinear,
+    Lobatto,
+    ModifiedBDF,
+    Radau,
+    glm,
+    methods,
+)
 from dalembert.model import Hessenberg, Lagrangian, System, black_box
 from dalembert.numerics.projection import Projection
 from dalembert.problems import problems
@@ -33,6 +43,7 @@ __all__ = [
     "Diagnosis",
     "EssentialODE",
     "Gauss",
+    "GeneralLinear",
     "Hessenberg",
     "Index1",
     "Index2",
@@ -55,6 +66,7 @@ __all__ = [
     "consistent",
     "diagnose",
     "formulations",
+    "glm",
     "load",
     "methods",
     "problems",

@@ -139,6 +139,8 @@ def solve(
     given = system.initial_values(q0, v0)
     layout = make_layout(system, the_method, the_formulation)
     row = initial_row(system, layout, **given, r=r0, w=w0, s=s0)
+    if options.steps is not None:
+        the_method.check_steps(options.steps, t1 - t0)
     arguments.check_tolerances(options, np.abs(row[layout.indices(("q", "v", "r"))]))
     assembly = _assembly(system, the_method, the_formulation, the_projection, t0, t1, row, p)
     work = assembly.workspace(p)
@@ -300,6 +302,11 @@ def _start_formulation(work: Workspace, formulation: Formulation, t: float, row:
             row[layout.slice(name)] = x
 
 
+def _shown(block: str) -> bool:
+    """Further unknowns of a formulation are shown as ``extra``; past values that a method carries along are not."""
+    return block not in PARTS and not block.startswith("_")
+
+
 def _first_step(given: float | None, work: Workspace, row: np.ndarray, options: Options) -> float:
     """First step of a first-order method [Hairer, Norsett, Wanner, Solving ODEs I, II.4], signed."""
     span = options.t1 - options.t0
@@ -394,5 +401,5 @@ def _solution(
         evaluator=dense,
         drift_of=drift,
         energy_of=energy if system.energy is not None else None,
-        extra={name: result.rows[:, layout.slice(name)] for name, size in layout.blocks if name not in PARTS and size},
+        extra={name: result.rows[:, layout.slice(name)] for name, size in layout.blocks if _shown(name) and size},
     )

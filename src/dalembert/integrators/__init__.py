@@ -1,11 +1,24 @@
 """Integrators: one file a method."""
 
+from dalembert.integrators import glm
 from dalembert.integrators.backward_euler import BackwardEuler
 from dalembert.integrators.base import Integrator, methods
 from dalembert.integrators.bdf import BDF
 from dalembert.integrators.gauss import Gauss
+from dalembert.integrators.general_linear import GeneralLinear
 from dalembert.integrators.lobatto import Lobatto
 from dalembert.integrators.modified_bdf import ModifiedBDF
 from dalembert.integrators.radau import Radau
 
-__all__ = ["BDF", "BackwardEuler", "Gauss", "Integrator", "Lobatto", "ModifiedBDF", "Radau", "methods"]
+__all__ = [
+    "BDF",
+    "BackwardEuler",
+    "Gauss",
+    "GeneralLinear",
+    "Integrator",
+    "Lobatto",
+    "ModifiedBDF",
+    "Radau",
+    "glm",
+    "methods",
+]

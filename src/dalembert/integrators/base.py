@@ -150,6 +150,17 @@ class Integrator(ABC):
         """The method for prescribed steps, or for automatic ones; refuses ways of running that it is not made for."""
         return self
 
+    def check_steps(self, steps: np.ndarray, span: float) -> None:
+        """Refuse prescribed step sizes (the last one is shortened to end at ``span``) that the method cannot use."""
+        return
+
+    def recalled(self) -> list[tuple[str, str, float]]:
+        """Blocks of the row that hold another block at an earlier time: (block, other block, offset in steps).
+
+        They are filled from the starting values of a fixed-step run; later the method carries them on itself.
+        """
+        return []
+
     def describe(self) -> str:
         """One line for people."""
         return self.name

@@ -136,7 +136,7 @@ def complete(run, multipliers, t, row):  # type: ignore[no-untyped-def]
     trial = run.scratch[1]
     copy(row, trial)
     code = run_stage(multipliers, t, trial, run.scratch[2], run.real[MULTIPLIER_TOLERANCE], 0.0, run.counters)
-    for i in range(run.whole[N_PAST], n):  # accelerations only
+    for i in range(run.whole[N_PAST], n):  # only what the step itself does not make
         row[i] = trial[i]
     return code
 

@@ -77,7 +77,7 @@ def execute(
     _store_start(run, output, options, row)
     begun = Status.RUNNING
     if options.steps is not None and not method.ramps:
-        begun, run = fixed_seeds(starter or Starter(work, method, formulation), row, layout, options, run)
+        begun, run = fixed_seeds(starter or Starter(work, method, formulation), method, row, layout, options, run)
     elif options.steps is None and method.regular and starter is not None:
         run = regular_seeds(starter, row, layout, options, run)
     parameters = np.concatenate([[0.0], work.p])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.polynomial import chebyshev
 
+from dalembert.integrators.base import Integrator
 from dalembert.numerics import runstate
 from dalembert.numerics.layout import Layout
 from dalembert.status import Status
@@ -28,7 +29,7 @@ SAMPLES = 30  # points of its solution that a polynomial is fitted to
 
 
 def fixed_seeds(
-    starter: Starter, row: np.ndarray, layout: Layout, options: Options, run: runstate.Run
+    starter: Starter, method: Integrator, row: np.ndarray, layout: Layout, options: Options, run: runstate.Run
 ) -> tuple[Status, runstate.Run]:
     """Grid points of a run with prescribed steps, by a variable-step run at a tight tolerance."""
     assert options.steps is not None
@@ -38,19 +39,32 @@ def fixed_seeds(
         return Status.RUNNING, run
     grid = options.t0 + np.cumsum(options.steps[: k - 1])
     direction = float(np.sign(options.steps[0]))
+    moments = _moments(method, np.append(options.t0, grid))
+    times = direction * np.unique(direction * np.concatenate([grid, moments[moments != options.t0]]))
     tight = _plain(
         options, t1=float(grid[-1]), rtol=np.full_like(options.rtol, START_TOLERANCE),
-        atol=np.full_like(options.atol, 1e-2 * START_TOLERANCE), t_eval=grid, steps=None,
+        atol=np.full_like(options.atol, 1e-2 * START_TOLERANCE), t_eval=times, steps=None,
         first_step=direction * min(1e-7 * abs(options.t1 - options.t0), 1e-3 * abs(float(options.steps[0]))),
     )  # fmt: skip
     made = starter.run(row, layout, tight)
     if not made.status.ok:
         return made.status, run
+    rows = made.rows[np.isin(times, grid)]
     if starter.finish is not None:
-        for t, new in zip(grid, made.rows, strict=True):
+        for t, new in zip(grid, rows, strict=True):
             starter.finish(t, new)
+    for (block, other, _), when in zip(method.recalled(), moments, strict=True):
+        past = row if when == options.t0 else made.rows[times == when][0]
+        rows[-1, layout.slice(block)] = past[layout.slice(other)]
     run.whole[runstate.NODES] = k
-    return Status.RUNNING, _load(run, options.t0, row, grid, made.rows)
+    return Status.RUNNING, _load(run, options.t0, row, grid, rows)
+
+
+def _moments(method: Integrator, grid: np.ndarray) -> np.ndarray:
+    """Times that the method's past values belong to, seen from the last point of an equidistant grid."""
+    offsets = np.array([offset for _, _, offset in method.recalled()])
+    whole = np.floor(offsets).astype(np.int64)  # on grid points exactly, otherwise behind one of them
+    return grid[whole - 1] + (offsets - whole) * (grid[1] - grid[0])
 
 
 def regular_seeds(
