@@ -165,7 +165,8 @@ class ModifiedBDF(Integrator):
 
 # Largest growth of the step for k = 0 .. 5: repeated every k+1 steps, it leaves the parasitic solutions of "regular"
 # bounded. The limits are 1.58, 1.44, 1.24 for k = 3 .. 5; smaller steps are always stable.
-GROWTH_LIMITS = np.array([2.0, 2.0, 2.0, 1.4, 1.3, 1.15])
+GROWTH_LIMITS = np.array([2.0, 2.0, 2.0, 1.5, 1.4, 1.2])
+SAFETY = 1.2  # steps kept constant are not the best ones all the time
 
 
 def _regular(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
@@ -205,7 +206,7 @@ def _regular(k, available, nodes_address, orders_address, out_address):  # type:
             continue
         harmonic += 1.0 / j
         # error of a_n: 2/(j+1) nabla^(j+2) q / h^2; divided by the leading coefficient it is that of q_n
-        scale = 2.0 / ((j + 1.0) * harmonic**2)
+        scale = SAFETY * 2.0 / ((j + 1.0) * harmonic**2)
         binomial = 1.0
         for i in range(j + 3):
             out[ESTIMATE + which * (HISTORY + 1) + i] = scale * binomial

@@ -70,6 +70,7 @@ from dalembert.numerics.runstate import (
     RESERVE,
     RESPONSE,
     REUSE,
+    ROUGH_STEPS,
     SECOND,
     SINCE_CHANGE,
     SINGULAR,
@@ -313,7 +314,9 @@ def choose(run, step, stages, error):  # type: ignore[no-untyped-def]
             lower = error_of(run, step, stages, 0)
             down = factor_for(lower, k - 1, BIAS_DOWN)
             # differences of a solution that the step resolves fall from order to order
-            rough = k > STIFF_ORDER and run.whole[GUARDED] == 1 and error * (k + 1) > ROUGH * lower * k
+            grows = k > STIFF_ORDER and run.whole[GUARDED] == 1 and error * (k + 1) > ROUGH * lower * k
+            run.whole[ROUGH_STEPS] = run.whole[ROUGH_STEPS] + 1 if grows else 0
+            rough = run.whole[ROUGH_STEPS] >= (1 if run.whole[REGULAR] == 1 else 2)
             if down > ratio or rough:
                 best, ratio = k - 1, down
         if rough:

@@ -23,7 +23,7 @@ START_TOLERANCE = 1e-12  # of the starting values of a fixed-step run
 CAREFUL = 0.02  # tolerance of the starting values of an automatic run, in units of its own, ...
 TIGHTEST = 3e-12  # ... but not below
 MOST_STEPS = 150  # that the starter of an automatic run takes
-SMOOTH = 0.3  # differences of the first points, in units of the tolerance: resolved
+SMOOTH = 0.8  # differences of the first points, in units of the tolerance: resolved
 NOISE = 5.0  # not more than the starter's own errors
 SAMPLES = 30  # points of its solution that a polynomial is fitted to
 
