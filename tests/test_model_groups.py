@@ -415,7 +415,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(InconsistentError, match=r"tip\[0\]"):
         da.consistent(top, (x + np.array([0.1, 0, 0]), R), v0, initial="check")
     with pytest.raises(OptionError, match="needs a Euclidean configuration space"):
-        da.solve(top, (0, 1), (x, R), v0)
+        da.solve(top, (0, 1), (x, R), v0, formulation="state-space")
     with pytest.raises(ModelError, match=r"q=SO3 is a class; write q=SO3\(\)"):
         da.System(q=sp.SO3, mass=J)
     with pytest.raises(MissingPart, match="no part 'Q'; it has x, R"):

@@ -17,7 +17,7 @@ from dalembert.numerics import runstate
 from dalembert.numerics.compiled import evaluate as evaluate_dense
 from dalembert.numerics.compiled import integrate
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
-from dalembert.numerics.projection import Projection
+from dalembert.numerics.projection import LEVELS, Projection
 from dalembert.runtime import arguments, report
 from dalembert.runtime.assembly import Assembly, Workspace, assemble, make_layout
 from dalembert.runtime.events import EventSet, compile_events
@@ -121,7 +121,7 @@ def solve(
     the_method = as_method(method, BDF).for_run(h is not None)
     the_formulation = as_formulation(formulation, the_method.default_formulation)
     the_method.check(system, the_formulation)
-    the_projection = as_projection(projection, the_formulation, the_method)
+    the_projection = as_projection(projection, system, the_formulation, the_method)
     n = system.nq + system.nv + system.nr
     options = Options(
         t0=t0,
@@ -206,14 +206,21 @@ def consistent(
     return State(t=t0, **{name: row[layout.slice(name)].copy() for name in PARTS})
 
 
-def as_projection(given: str | Projection | None, formulation: Formulation, method: Integrator) -> Projection | None:
+def as_projection(
+    given: str | Projection | None, system: System, formulation: Formulation, method: Integrator
+) -> Projection | None:
     """The projection meant by the argument ``projection`` of `solve`."""
     if given is None or isinstance(given, Projection):
         return given
     if given == "default":
         if method.regular and "velocity" in formulation.satisfies:  # of one order more than those of the step equations
             return Projection(levels=("velocity",))
-        return Projection(**formulation.projection_options) if formulation.projects else None
+        if formulation.projects:
+            return Projection(**formulation.projection_options)
+        if system.space.flat:
+            return None
+        # what the steps keep themselves; points between them have to be put back onto the group
+        return Projection(levels=tuple(x for x in LEVELS if x in formulation.satisfies), invariants=False)
     raise OptionError(f"projection={given!r}: give 'default', None or da.Projection(...).")
 
 

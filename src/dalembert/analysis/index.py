@@ -212,6 +212,8 @@ def _levels(
     data = form.choose_data(system, np.asarray(matrix.full()))
     env = Environment(system, p, ca.SX(data))
     F = ca.vertcat(*[row.expr for row in form.equations(env, t, x, x_dot)])
+    if not system.space.flat:  # kinematics give the tangential part of q'; the numbers remain those of an element
+        F = ca.vertcat(F, ca.jtimes(ca.SX(system.space.equations(x["q"])), x["q"], x_dot["q"]))
     inside = {**state, "acc": state["a"]}
     rate = ca.Function("rate", [system.symbols.q, system.symbols.v], [_rate(system)])
     outside = {"q": np.asarray(rate(state["q"], state["v"]).full()).ravel(), "v": state["a"]}

@@ -66,6 +66,8 @@ class Formulation(ABC):
     self_contained: ClassVar[bool] = True
     # project by default
     projects: ClassVar[bool] = False
+    # for configuration spaces that are groups, too
+    on_groups: ClassVar[bool] = False
 
     @abstractmethod
     def unknowns(self, system: System) -> list[Unknown]:
@@ -117,8 +119,9 @@ class Formulation(ABC):
         self, env: Environment, point: Point, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]
     ) -> list[Equation]:
         """Equations for the rates of the positions (and whatever else is differential by definition)."""
-        rate = env.system.space.rate(x["q"], self.velocity(point, x))
-        return [Equation("kinematics", x_dot["q"] - rate)]
+        if not env.system.nq:
+            return []
+        return [Equation("kinematics", env.system.space.velocity(x["q"], x_dot["q"]) - self.velocity(point, x))]
 
     def acceleration(self, x: Mapping[str, ca.SX], x_dot: Mapping[str, ca.SX]) -> ca.SX:
         """What stands for v' in the equations of motion."""

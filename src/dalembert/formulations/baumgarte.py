@@ -35,6 +35,7 @@ class Baumgarte(Formulation):
     gamma: float = 1.0
     alpha: float | None = None
     beta: float | None = None
+    on_groups: ClassVar[bool] = True
     name: ClassVar[str] = "baumgarte"
     summary: ClassVar[str] = "g'' + 2 gamma g' + gamma^2 g = 0; errors decay with rate gamma, to be chosen"
 

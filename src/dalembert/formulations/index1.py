@@ -22,6 +22,7 @@ from dalembert.model.system import System
 class Index1(Formulation):
     """Acceleration-level constraints; integrate, then project."""
 
+    on_groups: ClassVar[bool] = True
     name: ClassVar[str] = "index-1"
     summary: ClassVar[str] = "constraints at acceleration level; drifts unless projected (projection is the default)"
     satisfies: ClassVar[frozenset[str]] = frozenset({"acceleration"})

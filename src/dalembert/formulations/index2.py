@@ -28,6 +28,7 @@ class Index2(Formulation):
 
     gamma: float = 0.0
 
+    on_groups: ClassVar[bool] = True
     name: ClassVar[str] = "index-2"
     summary: ClassVar[str] = "constraints at velocity level; velocities are exact, positions drift slowly"
     own_multipliers: ClassVar[bool] = True

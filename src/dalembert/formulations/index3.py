@@ -21,6 +21,7 @@ from dalembert.model.system import System
 class Index3(Formulation):
     """Position-level constraints, no index reduction."""
 
+    on_groups: ClassVar[bool] = True
     name: ClassVar[str] = "index-3"
     summary: ClassVar[str] = "constraints at position level; multipliers lose accuracy when the step changes"
     satisfies: ClassVar[frozenset[str]] = frozenset({"position"})

@@ -35,6 +35,7 @@ class Overdetermined(Formulation):
 
     weight: Any = None
     velocity_projection: bool = True
+    on_groups: ClassVar[bool] = True
     name: ClassVar[str] = "overdetermined"
     summary: ClassVar[str] = "index-1 step, then projection with weight W"
     projects: ClassVar[bool] = True

@@ -54,6 +54,7 @@ class StabilizedIndex2(Formulation):
     """
 
     D: Any = "G^T"
+    on_groups: ClassVar[bool] = True
     name: ClassVar[str] = "stabilized-index-2"
     summary: ClassVar[str] = "position and velocity constraints with an additional multiplier (GGL)"
     satisfies: ClassVar[frozenset[str]] = frozenset({"position", "velocity"})

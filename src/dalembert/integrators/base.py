@@ -19,10 +19,11 @@ from dalembert.status import OptionError
 
 @dataclass(frozen=True, eq=False)
 class StepData:
-    """Symbols of a step: d = [t, h, c, first, second, p, data].
+    """Symbols of a step: d = [t, h, c, first, second, last, p, data].
 
     ``c`` are the numbers of the coefficient function; ``first`` and ``second`` are its combinations of past rows (of
-    the unknowns and what the method carries along).
+    the unknowns and what the method carries along). ``last`` is the last row (for multistep methods on groups, else
+    empty), ``predicted`` the extrapolated one, which only the start values may depend on.
     """
 
     t: ca.SX
@@ -30,12 +31,14 @@ class StepData:
     c: ca.SX
     first: ca.SX
     second: ca.SX
+    last: ca.SX
     p: ca.SX
     data: ca.SX
+    predicted: ca.SX
 
     @property
     def d(self) -> ca.SX:
-        return ca.vertcat(self.t, self.h, self.c, self.first, self.second, self.p, self.data)
+        return ca.vertcat(self.t, self.h, self.c, self.first, self.second, self.last, self.p, self.data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +86,8 @@ class Integrator(ABC):
     one_step: ClassVar[bool] = False
     # a variable-step run of its own can make its starting values
     self_starting: ClassVar[bool] = True
+    # for configuration spaces that are groups, too
+    on_groups: ClassVar[bool] = False
     # coefficients of constant steps: past rows are interpolated to a regular grid when the step changes
     regular: ClassVar[bool] = False
     # order of the interpolant through past rows, if it is not that of the step
@@ -103,7 +108,7 @@ class Integrator(ABC):
         unknowns = self.unknowns(system, formulation) if self.in_row else []
         return [*unknowns, *self.carried(system, formulation)]
 
-    def weight_map(self, system: System, layout: Layout) -> np.ndarray | None:
+    def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray | None:
         """(2, n): row entry in whose units each unknown is measured, and the power of h to multiply with.
 
         None: the unknowns are the first entries of the row.
@@ -144,7 +149,17 @@ class Integrator(ABC):
                 f"it takes {', '.join(sorted(self.takes))}."
             )
         if not system.space.flat:
-            raise OptionError(f"method {self.name!r} needs a Euclidean configuration space.")
+            if not self.on_groups:
+                raise OptionError(
+                    f"method {self.name!r} needs a Euclidean configuration space; on {system.space} use "
+                    f"{', '.join(sorted(name for name, cls in methods().items() if cls.on_groups))}."
+                )
+            if not formulation.on_groups:
+                fit = sorted(name for name, cls in formulations().items() if cls.on_groups and name in self.takes)
+                raise OptionError(
+                    f"formulation {formulation.name!r} needs a Euclidean configuration space; on {system.space} use "
+                    f"{', '.join(fit)}."
+                )
 
     def for_run(self, fixed: bool) -> Integrator:
         """The method for prescribed steps, or for automatic ones; refuses ways of running that it is not made for."""

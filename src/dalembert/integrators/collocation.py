@@ -127,7 +127,7 @@ class CollocationMethod(Integrator):
         blocks = [index[n] for n in ("q", "v", "r", "w", "s", "lam", "mu")]
         return [*blocks, Unknown("a", system.nv, False, controlled=False)]
 
-    def weight_map(self, system: System, layout: Layout) -> np.ndarray:
+    def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
         parts = []
         for _ in self.tableau.c:
             for _, row_block, power in _STAGE:

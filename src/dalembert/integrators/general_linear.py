@@ -178,7 +178,7 @@ class GeneralLinear(Integrator):
         out = [(block, SOURCES[d], tau) for block, (d, tau) in external if tau != 0.0]
         return out + [(b, "r", self.method.external[j][1]) for j, b in self._dynamic_blocks().items() if b != "r"]
 
-    def weight_map(self, system: System, layout: Layout) -> np.ndarray:
+    def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
         return stage_weights(layout, self.method.stages)
 
     def coefficient_function(self) -> int:

@@ -6,15 +6,23 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import casadi as ca
 import numpy as np
 from numba import carray, cfunc
 
-from dalembert.formulations.base import Formulation
+from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.base import Integrator, StepData, StepEquations
+from dalembert.integrators.positions import (
+    kept_positions,
+    motion_weights,
+    new_position,
+    start_values,
+    step_unknowns,
+)
 from dalembert.model.point import Environment
+from dalembert.model.system import System
 from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
 from dalembert.numerics.interpolation import difference_weights, lagrange_weights
 from dalembert.numerics.layout import Layout
@@ -24,13 +32,28 @@ from dalembert.numerics.runstate import ESTIMATE, FIRST, HISTORY, N_COEFFICIENTS
 class BackwardDifferences(Integrator):
     """A method that replaces x' by the derivative of the polynomial through the new and past points."""
 
+    on_groups: ClassVar[bool] = True
+
+    def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
+        return step_unknowns(system, formulation.unknowns(system))
+
+    def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
+        return kept_positions(system, formulation.unknowns(system))
+
+    def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray | None:
+        return motion_weights(system, layout, self.unknowns(system, formulation))
+
     def equations(
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
     ) -> StepEquations:
-        unknowns = formulation.unknowns(env.system)
+        system, unknowns = env.system, self.unknowns(env.system, formulation)
         now = {u.name: x[layout.slice(u.name)] for u in unknowns}
+        if system.nq:
+            now["q"] = new_position(system, layout, now, data)
         rate = {
-            u.name: data.c[0] * now[u.name] + data.first[layout.slice(u.name)] for u in unknowns if u.differential
+            u.name: data.c[0] * now[u.name] + data.first[layout.slice(u.name)]
+            for u in formulation.unknowns(system)
+            if u.differential
         }  # [BCP96, (5.1.4)] with the coefficients of the variable grid
         blocks = formulation.equations(env, data.t, now, rate)
         rows = ca.vertcat(*[ca.SX.ones(e.expr.numel(), 1) * data.c[0] ** e.row for e in blocks])
@@ -39,6 +62,8 @@ class BackwardDifferences(Integrator):
             residual=ca.densify(ca.vertcat(*[e.expr for e in blocks])),
             rows=rows,
             columns=ca.vertcat(*[ca.SX.ones(u.size, 1) * data.c[0] ** u.column for u in unknowns]),
+            update=None if system.space.flat else ca.densify(ca.vertcat(x, now["q"])),
+            start=start_values(system, layout, data, unknowns),
         )
 
     def coefficient_function(self) -> int:

@@ -125,6 +125,8 @@ class Projection:
                 f"({', '.join(system.black_boxes)} cannot be traced); use error='plain'."
             )
         out = []
+        if not position and not system.space.flat:
+            out.append(_stage("element", self, data, ["q"], lambda point, phi0: ca.SX.zeros(0, 1)))
         if self.coupling == "sequential":
             if position:
                 out.append(_stage("position", self, data, ["q"], _positions))

@@ -50,6 +50,7 @@ from dalembert.numerics.runstate import (
     MOST_CHANGE,
     MOST_ITERATIONS,
     MULTIPLIER_TOLERANCE,
+    N_LAST,
     N_NUMBERS,
     N_PAST,
     N_STAGES,
@@ -192,6 +193,8 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     start = 2 + N_NUMBERS
     combine(run, c, FIRST, past, 1, d[start:], n_past)
     combine(run, c, SECOND, past, 1, d[start + n_past :], n_past)
+    for i in range(run.whole[N_LAST]):
+        d[start + 2 * n_past + i] = run.rows[run.slots[1], i]
     combine(run, c, PREDICTOR, past, 1, new, n_past)
     for i in range(n_past, new.size):  # accelerations are solved for where they are wanted, never extrapolated
         new[i] = 0.0
@@ -204,7 +207,7 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     code = DIVERGED
     for _ in range(2):
         if run.whole[START] != 0:
-            call_kernel(run.whole[START], d.ctypes.data, d.ctypes.data, x.ctypes.data)
+            call_kernel(run.whole[START], d.ctypes.data, new.ctypes.data, x.ctypes.data)
         else:
             for i in range(n):
                 x[i] = new[i]

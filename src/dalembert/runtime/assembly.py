@@ -43,6 +43,7 @@ class Assembly:
     multipliers: StageSystem
     labels: list[str]
     n_past: int  # entries of the row that a step leaves behind for later ones
+    n_last: int  # entries of the last row that a step sees as they are
 
     @property
     def n_step(self) -> int:
@@ -52,7 +53,7 @@ class Assembly:
     @property
     def parameters_at(self) -> int:
         """Where the parameters begin in the data of the step."""
-        return 2 + N_NUMBERS + 2 * self.n_past
+        return 2 + N_NUMBERS + 2 * self.n_past + self.n_last
 
     def workspace(self, p: np.ndarray) -> Workspace:
         """Fresh work space for one run with the parameters ``p``."""
@@ -159,7 +160,8 @@ def assemble(
     data = StageData.make(system, layout)
     stage_systems = projection.stages(data) if projection is not None else []
     multiplier_system = multiplier_stage(data)
-    step_system, equations, n_past = _step(system, method, formulation, layout)
+    step_system, equations, n_past, predicted = _step(system, method, formulation, layout)
+    n_last = _n_last(system, method, n_past)
     if projection is None and formulation.satisfies & {"position", "velocity"}:
         step_system = replace(step_system, polish=True)  # the step itself has to keep the constraints to rounding
 
@@ -169,7 +171,7 @@ def assemble(
     numbers = _sample_numbers(system, formulation, layout, t, rows, p)
     step_system = step_system.planned(
         [(np.resize(row, step_system.n),
-          np.concatenate([[t, s, 1 / s, 1 / s**2], row[:n_past], row[:n_past], p, own]))
+          np.concatenate([[t, s, 1 / s, 1 / s**2], row[:n_past], row[:n_past], row[:n_last], p, own]))
          for row, s, own in zip(rows, np.resize(h * np.logspace(-3, 1, 5), len(rows)), numbers, strict=True)]
     )  # fmt: skip
 
@@ -188,11 +190,10 @@ def assemble(
         requests.append(_monitor_request(system, formulation, layout))
     for s in stage_systems:
         requests += s.requests()
-    empty = ca.SX.zeros(0, 1)
     if equations.update is not None:
         requests.append(Request("update", step_system.x, step_system.d, equations.update))
     if equations.start is not None:
-        requests.append(Request("start", step_system.d, empty, equations.start))
+        requests.append(Request("start", step_system.d, predicted, equations.start))
     if equations.error is not None:
         requests.append(Request("error", step_system.x, step_system.d, equations.error, step_system.env))
     if equations.response is not None:
@@ -201,19 +202,21 @@ def assemble(
         behind_x = ca.vertcat(step_system.d, ca.SX.sym("F", step_system.n), dx)
         requests.append(Request("response", step_system.x, behind_x, estimate, step_system.env))
     return Assembly(
-        system, layout, build_kernels(requests), step_system, stage_systems, multiplier_system, equations.labels, n_past
-    )
+        system, layout, build_kernels(requests), step_system, stage_systems, multiplier_system, equations.labels,
+        n_past, n_last,
+    )  # fmt: skip
 
 
 def _step(
     system: System, method: Integrator, formulation: Formulation, layout: Layout
-) -> tuple[Nonlinear, StepEquations, int]:
+) -> tuple[Nonlinear, StepEquations, int, ca.SX]:
     sym = ca.SX.sym
     n = sum(u.size for u in method.unknowns(system, formulation))
     n_past = sum(u.size for u in method.row_blocks(system, formulation))
     data = StepData(
         sym("t"), sym("h"), sym("c", N_NUMBERS), sym("first", n_past), sym("second", n_past),
-        sym("p", system.parameters.size), sym("data", formulation.data_size(system)),
+        sym("last", _n_last(system, method, n_past)), sym("p", system.parameters.size),
+        sym("data", formulation.data_size(system)), sym("predicted", n_past),
     )  # fmt: skip
     env = Environment(system, data.p, data.data)
     x = sym("x", n)
@@ -231,7 +234,12 @@ def _step(
         env=env,
         linear=not env.coefficients and not ca.depends_on(jacobian, x),
     )
-    return nonlinear, equations, n_past
+    return nonlinear, equations, n_past, data.predicted
+
+
+def _n_last(system: System, method: Integrator, n_past: int) -> int:
+    """A multistep method on a group needs the last position itself, to move on from it."""
+    return 0 if system.space.flat or method.one_step else n_past
 
 
 def _level_requests(system: System, layout: Layout) -> list[Request]:

@@ -158,6 +158,7 @@ def _prepare(
     whole[runstate.NODES] = count
 
     whole[runstate.N_PAST] = assembly.n_past
+    whole[runstate.N_LAST] = assembly.n_last
     whole[runstate.RESERVE] = -max_order if method.one_step else method.reserve
     whole[runstate.REGULAR] = int(method.regular)
     whole[runstate.GUARDED] = int(options.rtol.min() >= ROUNDING)
@@ -181,10 +182,14 @@ def _prepare(
         # a multiplier that starts at zero has no scale: that of its block keeps Newton from chasing rounding errors
         if method.one_step and not unknown.controlled and unknown.size:
             peak[part] = peak[part].max()
-    weight_of = method.weight_map(system, layout)
+    weight_of = method.weight_map(system, layout, formulation)
     if weight_of is None:
         weight_of = np.array([np.arange(assembly.n_step), np.zeros(assembly.n_step)], dtype=np.int64)
     rtol, atol = spread(options, layout)
+    stored = layout.slice("q")  # numbers of a rotation count in absolute terms
+    bounded = np.where(system.space.unbounded, 0.0, rtol[stored]) if system.nq else np.zeros(0)
+    atol[stored] += bounded
+    rtol[stored] -= bounded
     if fixed:  # nothing to control: Newton is to solve to rounding level
         rtol, atol = np.minimum(rtol, FIXED_RTOL), np.minimum(atol, FIXED_ATOL)
     return runstate.Run(
@@ -253,7 +258,7 @@ def slope(work: Workspace, row: np.ndarray) -> np.ndarray:
     system, layout = work.assembly.system, work.assembly.layout
     out = np.zeros(layout.n)
     if system.nq:
-        out[layout.slice("q")] = row[layout.slice("v")]
+        out[layout.slice("q")] = system.space.rate(row[layout.slice("q")], row[layout.slice("v")])
     out[layout.slice("v")] = row[layout.slice("a")]
     return out
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
+import casadi as ca
 import numpy as np
 
 Array = Any  # numbers (..., n), an array of Sym (n,), or a CasADi column (n, 1); results are of the same kind
@@ -43,6 +44,33 @@ class Space(ABC):
     @abstractmethod
     def rate(self, q: Array, v: Array) -> Array:
         """Time derivative (nq,) of the stored numbers when the velocity is ``v`` (nv,)."""
+
+    def velocity(self, q: Any, q_dot: Any) -> Any:
+        """The velocity (nv,) whose rate is nearest to the derivative ``q_dot`` (nq,) of the stored numbers; symbols.
+
+        Velocities v change stored numbers by B(q) v. The columns of B are orthogonal, with lengths that are the same
+        at all elements, so that v = D^-1 B^T q_dot with D = B^T B at the identity.
+        """
+        if self.flat:
+            return q_dot
+        v, x = ca.SX.sym("v", self.nv), ca.SX.sym("x", self.nq)
+        B = ca.jacobian(ca.SX(self.rate(x, v)), v)
+        unit = np.asarray(ca.Function("unit", [x], [B])(self.identity).full())
+        there = ca.substitute(B, x, q)
+        return (there.T @ q_dot) / ca.SX(np.diag(unit.T @ unit))
+
+    @property
+    def unbounded(self) -> np.ndarray:
+        """(nq,): True for stored numbers that grow with the distance, as coordinates do; False for rotations."""
+        if self.flat:
+            return np.ones(self.nq, dtype=bool)
+        return np.abs(np.asarray(self.move(self.identity, np.full(self.nv, 1e3)))) > 1.5
+
+    @property
+    def measured_by(self) -> np.ndarray:
+        """(nv,): for each direction of motion the stored number that it changes most, at the identity."""
+        moved = [np.abs(np.asarray(self.rate(self.identity, e))) for e in np.eye(self.nv)]
+        return np.array([int(np.argmax(x)) for x in moved], dtype=np.int64)
 
     @property
     def flat(self) -> bool:

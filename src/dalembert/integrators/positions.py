@@ -1,0 +1,57 @@
+"""Positions on a group as unknowns of a step: the new one is reached from the last one by a motion, q = q_last exp(y).
+
+Past positions enter as the numbers that store them. A difference formula applied to these numbers, D q, is not quite
+tangent to the group; its tangential part, the velocity nearest to it, has the order of the formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import casadi as ca
+import numpy as np
+
+from dalembert.formulations.base import Unknown
+from dalembert.integrators.base import StepData
+from dalembert.model.system import System
+from dalembert.numerics.layout import Layout
+
+
+def step_unknowns(system: System, unknowns: list[Unknown]) -> list[Unknown]:
+    """The unknowns with the motion ``y`` in place of positions, if the space is a group."""
+    if system.space.flat:
+        return unknowns
+    motion = [Unknown("y", system.nv, False, column=u.column, controlled=False) for u in unknowns if u.name == "q"]
+    return [*motion, *[u for u in unknowns if u.name != "q"]]
+
+
+def kept_positions(system: System, unknowns: list[Unknown]) -> list[Unknown]:
+    """Positions as blocks of the row that are not unknowns."""
+    return [] if system.space.flat else [u for u in unknowns if u.name == "q"]
+
+
+def new_position(system: System, layout: Layout, now: Mapping[str, ca.SX], data: StepData) -> ca.SX:
+    """q at the new time."""
+    if system.space.flat:
+        return now["q"]
+    return ca.SX(system.space.move(data.last[layout.slice("q")], now["y"]))
+
+
+def start_values(system: System, layout: Layout, data: StepData, unknowns: list[Unknown]) -> ca.SX | None:
+    """First guess of the unknowns; None if it is the extrapolated row as it is."""
+    if system.space.flat:
+        return None
+    last, predicted = data.last[layout.slice("q")], data.predicted[layout.slice("q")]
+    motion = system.space.velocity(last, predicted - last)
+    parts = [motion if u.name == "y" else data.predicted[layout.slice(u.name)] for u in unknowns]
+    return ca.densify(ca.vertcat(*parts))
+
+
+def motion_weights(system: System, layout: Layout, unknowns: list[Unknown]) -> np.ndarray | None:
+    """Weight map (see `Integrator.weight_map`): motions count in the units of the stored numbers that they change."""
+    if system.space.flat:
+        return None
+    index = {u.name: layout.indices((u.name,)) for u in unknowns}
+    index["y"] = layout.indices(("q",))[system.space.measured_by]
+    rows = np.concatenate([index[u.name] for u in unknowns])
+    return np.ascontiguousarray([rows, np.zeros_like(rows)], dtype=np.int64)
