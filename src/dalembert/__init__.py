@@ -22,6 +22,7 @@ from dalembert.formulations import (
 from dalembert.integrators import (
     BDF,
     BackwardEuler,
+    Explicit,
     Gauss,
     GeneralLinear,
     Lobatto,
@@ -42,6 +43,7 @@ __all__ = [
     "Baumgarte",
     "Diagnosis",
     "EssentialODE",
+    "Explicit",
     "Gauss",
     "GeneralLinear",
     "Hessenberg",

@@ -4,6 +4,7 @@ from dalembert.integrators import glm
 from dalembert.integrators.backward_euler import BackwardEuler
 from dalembert.integrators.base import Integrator, methods
 from dalembert.integrators.bdf import BDF
+from dalembert.integrators.explicit import Explicit
 from dalembert.integrators.gauss import Gauss
 from dalembert.integrators.general_linear import GeneralLinear
 from dalembert.integrators.lobatto import Lobatto
@@ -13,6 +14,7 @@ from dalembert.integrators.radau import Radau
 __all__ = [
     "BDF",
     "BackwardEuler",
+    "Explicit",
     "Gauss",
     "GeneralLinear",
     "Integrator",

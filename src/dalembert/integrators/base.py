@@ -35,6 +35,8 @@ class StepData:
     p: ca.SX
     data: ca.SX
     predicted: ca.SX
+    # (t, q, v, r, p) -> accelerations of the index-1 form, None if they do not follow from a linear system
+    accelerate: Callable[[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX], ca.SX] | None = None
 
     @property
     def d(self) -> ca.SX:
@@ -86,6 +88,8 @@ class Integrator(ABC):
     one_step: ClassVar[bool] = False
     # a variable-step run of its own can make its starting values
     self_starting: ClassVar[bool] = True
+    # number of stages of an explicit method: its unknowns are their start values
+    explicit_stages: ClassVar[int] = 0
     # for configuration spaces that are groups, too
     on_groups: ClassVar[bool] = False
     # coefficients of constant steps: past rows are interpolated to a regular grid when the step changes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from dalembert.numerics.control import (
     BIAS_DOWN,
     BIAS_SAME,
@@ -20,6 +22,7 @@ from dalembert.numerics.newton import (
     CONVERGED,
     DIVERGED,
     FACTORIZATIONS,
+    RESIDUALS,
     at,
     back_substitute,
     data,
@@ -38,6 +41,7 @@ from dalembert.numerics.runstate import (
     ERROR,
     ESTIMATE,
     ESTIMATE_SCALE,
+    EXPLICIT,
     FACTORED_AT,
     FIRST,
     GROWTH,
@@ -173,6 +177,18 @@ def cause_of(code, otherwise):  # type: ignore[no-untyped-def]
 
 
 @inner
+def evaluate_stages(run, x, d, new):  # type: ignore[no-untyped-def]
+    """The stages of an explicit method, which are its start values."""
+    run.counters[RESIDUALS] += run.whole[EXPLICIT]
+    if call_kernel(run.whole[START], d.ctypes.data, new.ctypes.data, x.ctypes.data) < 0:
+        return NEWTON_USER_ERROR
+    total = 0.0
+    for i in range(x.size):
+        total += x[i]
+    return CONVERGED if np.isfinite(total) else NEWTON_NOT_FINITE
+
+
+@inner
 def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     """One step of order k and size h into row 0. Returns CONVERGED or a cause (a Status value)."""
     n = run.whole[N_STEP]
@@ -205,7 +221,9 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
         run.real[FACTORED_AT] = leading
     before = run.counters[FACTORIZATIONS]
     code = DIVERGED
-    for _ in range(2):
+    if run.whole[EXPLICIT] > 0:
+        code = evaluate_stages(run, x, d, new)
+    for _ in range(2 if run.whole[EXPLICIT] == 0 else 0):
         if run.whole[START] != 0:
             call_kernel(run.whole[START], d.ctypes.data, new.ctypes.data, x.ctypes.data)
         else:

@@ -5,7 +5,7 @@ Built once per combination and kept with the system; parameters, initial values 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -160,20 +160,9 @@ def assemble(
     data = StageData.make(system, layout)
     stage_systems = projection.stages(data) if projection is not None else []
     multiplier_system = multiplier_stage(data)
-    step_system, equations, n_past, predicted = _step(system, method, formulation, layout)
-    n_last = _n_last(system, method, n_past)
-    if projection is None and formulation.satisfies & {"position", "velocity"}:
-        step_system = replace(step_system, polish=True)  # the step itself has to keep the constraints to rounding
-
     rows = _sample_rows(layout, start["row"])
     t, p, h = start["t"], start["p"], start["h"]
     phi0 = np.zeros(system.nphi)
-    numbers = _sample_numbers(system, formulation, layout, t, rows, p)
-    step_system = step_system.planned(
-        [(np.resize(row, step_system.n),
-          np.concatenate([[t, s, 1 / s, 1 / s**2], row[:n_past], row[:n_past], row[:n_last], p, own]))
-         for row, s, own in zip(rows, np.resize(h * np.logspace(-3, 1, 5), len(rows)), numbers, strict=True)]
-    )  # fmt: skip
 
     def planned(stage: StageSystem) -> StageSystem:
         index = layout.indices(stage.blocks)
@@ -182,8 +171,20 @@ def assemble(
              for row in rows]
         )  # fmt: skip
 
-    stage_systems = [planned(s) for s in stage_systems]
     multiplier_system = planned(multiplier_system)
+    stage_systems = [planned(s) for s in stage_systems]
+    accelerate = _accelerations(multiplier_system, data) if method.explicit_stages else None
+    step_system, equations, n_past, predicted = _step(system, method, formulation, layout, accelerate)
+    n_last = _n_last(system, method, n_past)
+    if projection is None and formulation.satisfies & {"position", "velocity"}:
+        step_system = replace(step_system, polish=True)  # the step itself has to keep the constraints to rounding
+
+    numbers = _sample_numbers(system, formulation, layout, t, rows, p)
+    step_system = step_system.planned(
+        [(np.resize(row, step_system.n),
+          np.concatenate([[t, s, 1 / s, 1 / s**2], row[:n_past], row[:n_past], row[:n_last], p, own]))
+         for row, s, own in zip(rows, np.resize(h * np.logspace(-3, 1, 5), len(rows)), numbers, strict=True)]
+    )  # fmt: skip
 
     requests = step_system.requests() + multiplier_system.requests() + _level_requests(system, layout)
     if formulation.monitors:
@@ -207,8 +208,30 @@ def assemble(
     )  # fmt: skip
 
 
+Accelerate = Callable[[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX], ca.SX]
+
+
+def _accelerations(multipliers: StageSystem, data: StageData) -> Accelerate | None:
+    """Accelerations in terms of (t, q, v, r, p), if the equations for them are linear and their pivots known."""
+    equations = multipliers.system
+    if not equations.linear or equations.plan is None:
+        return None
+    zero = ca.SX.zeros(equations.n, 1)
+    lu = equations.plan.factor(ca.substitute(equations.jacobian, equations.x, zero).nz[:])
+    x = -equations.plan.solve(lu, ca.substitute(equations.residual, equations.x, zero))
+    a = x[equations.n - data.system.nv :]  # the last block
+    solve = ca.Function("accelerations", [equations.d], [a])
+
+    def accelerate(t: ca.SX, q: ca.SX, v: ca.SX, r: ca.SX, p: ca.SX) -> ca.SX:
+        given = {"q": q, "v": v, "r": r}
+        row = ca.vertcat(*[given.get(n, ca.SX.zeros(size, 1)) for n, size in data.layout.blocks])
+        return solve(ca.vertcat(t, row, p, ca.SX.zeros(data.system.nphi, 1)))
+
+    return accelerate
+
+
 def _step(
-    system: System, method: Integrator, formulation: Formulation, layout: Layout
+    system: System, method: Integrator, formulation: Formulation, layout: Layout, accelerate: Accelerate | None = None
 ) -> tuple[Nonlinear, StepEquations, int, ca.SX]:
     sym = ca.SX.sym
     n = sum(u.size for u in method.unknowns(system, formulation))
@@ -216,7 +239,7 @@ def _step(
     data = StepData(
         sym("t"), sym("h"), sym("c", N_NUMBERS), sym("first", n_past), sym("second", n_past),
         sym("last", _n_last(system, method, n_past)), sym("p", system.parameters.size),
-        sym("data", formulation.data_size(system)), sym("predicted", n_past),
+        sym("data", formulation.data_size(system)), sym("predicted", n_past), accelerate,
     )  # fmt: skip
     env = Environment(system, data.p, data.data)
     x = sym("x", n)

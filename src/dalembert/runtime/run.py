@@ -159,6 +159,7 @@ def _prepare(
 
     whole[runstate.N_PAST] = assembly.n_past
     whole[runstate.N_LAST] = assembly.n_last
+    whole[runstate.EXPLICIT] = method.explicit_stages
     whole[runstate.RESERVE] = -max_order if method.one_step else method.reserve
     whole[runstate.REGULAR] = int(method.regular)
     whole[runstate.GUARDED] = int(options.rtol.min() >= ROUNDING)

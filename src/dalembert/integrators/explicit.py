@@ -1,0 +1,203 @@
+"""Explicit Runge-Kutta methods on the index-1 form: accelerations and multipliers solved for in every stage.
+
+[DP80]  J. R. Dormand, P. J. Prince, A family of embedded Runge-Kutta formulae, J. Comput. Appl. Math. 6 (1980) 19-26.
+[HNW93] E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, Springer 1993, II.5, II.10.
+[M98]   H. Munthe-Kaas, Runge-Kutta methods on Lie groups, BIT 38 (1998) 92-111.
+
+    V_i = v + h sum_j a_ij A_j,   y_i = h sum_j a_ij T(y_j)^-1 V_j,   Q_i = q exp(y_i)       (T = 1 if q is a vector)
+    [M G^T; G 0] (A_i, L_i) = (f, gamma)(t_i, Q_i, V_i)
+
+Nothing is iterated: the linear systems are straight-line code with pivots chosen in advance. Coefficients are SciPy's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import casadi as ca
+import numpy as np
+from scipy.integrate import DOP853, RK45
+
+from dalembert.formulations.base import Formulation, Unknown
+from dalembert.integrators.base import Integrator, StepData, StepEquations, register
+from dalembert.integrators.stages import last_row_function
+from dalembert.model.point import Environment
+from dalembert.model.system import System
+from dalembert.numerics.layout import Layout
+from dalembert.spaces.group import Group
+from dalembert.status import OptionError
+
+
+@dataclass(frozen=True, eq=False)
+class ExplicitTableau:
+    """A (s, s) strictly lower triangular, b (s,), c (s,); the last stage is the end of the step.
+
+    ``estimates``: rows of weights of h k_j; one: the error; two, e5 and e3: e5 |e5| / sqrt(e5^2 + 0.01 e3^2), of order
+    ``order`` - 1 [HNW93, II.10.(10.19)].
+    """
+
+    A: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+    estimates: np.ndarray
+    order: int
+
+    def __post_init__(self) -> None:
+        if np.abs(np.triu(self.A)).max() > 0 or not np.allclose(self.A.sum(axis=1), self.c, atol=1e-13):
+            raise ValueError("not an explicit method, or row sums of A differ from c")
+        for q in range(1, self.order + 1):  # quadrature conditions B(order) [HNW93, II.7]
+            if not np.isclose(self.b @ self.c ** (q - 1), 1 / q, atol=1e-12):
+                raise ValueError(f"quadrature condition B({q}) is violated")
+
+
+@cache
+def tableau(order: int) -> ExplicitTableau:
+    """Dormand and Prince's methods of order 5 and 8, with the end of the step as a further stage."""
+    source: Any = RK45 if order == 5 else DOP853
+    s = len(source.B)
+    A = np.zeros((s + 1, s + 1))
+    A[:s, : source.A.shape[1]] = source.A[:s, :s]
+    A[s, :s] = source.B
+    c = np.append(source.C[:s], 1.0)
+    b = np.append(source.B, 0.0)
+    estimates = np.array([source.E]) if order == 5 else np.array([source.E5, source.E3])
+    return ExplicitTableau(A, b, c, estimates, order)
+
+
+@register
+@dataclass(frozen=True)
+class Explicit(Integrator):
+    """Explicit Runge-Kutta methods for nonstiff systems, with the constraints projected after every step.
+
+    Parameters
+    ----------
+    order
+        5 (Dormand and Prince's 5(4)) or 8 (their 8(5,3), DOP853).
+    """
+
+    order: int = 8
+    name: ClassVar[str] = "explicit"
+    summary: ClassVar[str] = "explicit Runge-Kutta of order 5 or 8 for nonstiff systems, variable step"
+    default_formulation: ClassVar[str] = "index-1"
+    takes: ClassVar[frozenset[str]] = frozenset({"index-1", "overdetermined"})
+    in_row: ClassVar[bool] = False
+    one_step: ClassVar[bool] = True
+    on_groups: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.order not in (5, 8) or isinstance(self.order, bool):
+            raise OptionError(f"Explicit(order={self.order!r}): there are methods of order 5 and 8.")
+
+    @property
+    def equations_key(self) -> tuple[Any, ...]:
+        return (type(self), self.order)
+
+    @property
+    def explicit_stages(self) -> int:  # type: ignore[override]
+        return len(tableau(self.order).c)
+
+    def order_range(self, fixed: bool) -> tuple[int, int]:
+        """The order of the error estimate."""
+        return self.order - 1, self.order - 1
+
+    def describe(self) -> str:
+        return f"explicit Runge-Kutta (order {self.order})"
+
+    def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
+        """What the stages compute: accelerations, rates of the motion y, rates of r."""
+        parts = (("a", system.nv), ("k", system.nv if system.nq else 0), ("r_dot", system.nr))
+        return [Unknown(f"{name}{i}", size, False) for i in range(self.explicit_stages) for name, size in parts]
+
+    def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
+        state = [u for u in formulation.unknowns(system) if u.name in ("q", "v", "r")]
+        return [*state, Unknown("a", system.nv, False, controlled=False)]
+
+    def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
+        return np.zeros((2, sum(u.size for u in self.unknowns(system, formulation))), dtype=np.int64)
+
+    def equations(
+        self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
+    ) -> StepEquations:
+        system, h, t0 = env.system, data.h, data.t - data.h
+        if data.accelerate is None:
+            raise OptionError(
+                "method 'explicit' needs accelerations and multipliers that follow from a linear system; this model "
+                "has friction, auxiliary variables, contact coordinates or black boxes. Use BDF or Radau."
+            )
+        coefficients = tableau(self.order)
+        old = {u.name: data.first[layout.slice(u.name)] for u in self.carried(system, formulation)}
+        made: list[dict[str, ca.SX]] = []
+        for a_i, c_i in zip(coefficients.A, coefficients.c, strict=True):
+            made.append(self._stage(env, data, t0 + float(c_i) * h, self._state(system, old, made, a_i, h), len(made)))
+        given = self._split(system, x)
+        new = self._state(system, old, given, coefficients.b, h)
+        errors = [self._change(given, weights, h) for weights in coefficients.estimates]
+        error = errors[0] if len(errors) == 1 else {n: _damped(errors[0][n], errors[1][n]) for n in errors[0]}
+        if system.nq:
+            error["q"] = ca.SX(system.space.rate(new["q"], error.pop("k")))
+        names = ("a", "k", "r_dot")
+
+        def row(parts: dict[str, ca.SX]) -> ca.SX:
+            blocks = [(u.name, u.size) for u in self.carried(system, formulation)]
+            return ca.densify(ca.vertcat(*[parts.get(n, ca.SX.zeros(size, 1)) for n, size in blocks]))
+
+        return StepEquations(
+            labels=["stages"] * int(x.numel()),
+            residual=x,  # nothing to solve: the start values are the stages
+            rows=ca.SX.ones(x.numel(), 1),
+            columns=ca.SX.ones(x.numel(), 1),
+            update=row({**new, "a": given[-1]["a"]}),
+            start=ca.densify(ca.vertcat(*[stage[n] for stage in made for n in names])),
+            error=row({**{n: e for n, e in error.items() if n in ("q", "r")}, "v": error["a"], "r": error["r_dot"]}),
+        )
+
+    def _change(self, stages: list[dict[str, ca.SX]], weights: np.ndarray, h: ca.SX) -> dict[str, ca.SX]:
+        """h times the weighted sum of the stages, block by block."""
+        pairs = list(zip(weights, stages, strict=False))
+        return {
+            name: h * sum((float(w) * stage[name] for w, stage in pairs if w), ca.SX.zeros(stages[0][name].shape))
+            for name in stages[0]
+            if name != "y"
+        }
+
+    def _state(
+        self, system: System, old: dict[str, ca.SX], stages: list[dict[str, ca.SX]], weights: np.ndarray, h: ca.SX
+    ) -> dict[str, ca.SX]:
+        """q, v, r and the motion y that leads to q."""
+        if not stages:
+            return {**{n: old[n] for n in ("q", "v", "r", "a")}, "y": ca.SX.zeros(system.nv if system.nq else 0, 1)}
+        change = self._change(stages, weights, h)
+        q = ca.SX(system.space.move(old["q"], change["k"])) if system.nq else old["q"]
+        return {"q": q, "v": old["v"] + change["a"], "r": old["r"] + change["r_dot"], "y": change["k"]}
+
+    def _stage(self, env: Environment, data: StepData, t: ca.SX, state: dict[str, ca.SX], i: int) -> dict[str, ca.SX]:
+        """Accelerations and rates at a stage; the first one is the end of the last step."""
+        system = env.system
+        q, v, r = (state[n] for n in ("q", "v", "r"))
+        assert data.accelerate is not None
+        a = state["a"] if i == 0 else data.accelerate(t, q, v, r, data.p)
+        k = v if system.nq else ca.SX.zeros(0, 1)
+        if isinstance(system.space, Group) and i > 0:
+            k = ca.SX(system.space.tangent_inverse(state["y"])) @ v
+        r_dot = env.at(t=t, q=q, v=v, r=r, a=a).dynamics if system.nr else ca.SX.zeros(0, 1)
+        return {"a": a, "k": k, "r_dot": r_dot}
+
+    def _split(self, system: System, x: ca.SX) -> list[dict[str, ca.SX]]:
+        sizes = (("a", system.nv), ("k", system.nv if system.nq else 0), ("r_dot", system.nr))
+        out, position = [], 0
+        for _ in range(self.explicit_stages):
+            part = {}
+            for name, size in sizes:
+                part[name] = ca.reshape(x[position : position + size], size, 1)
+                position += size
+            out.append(part)
+        return out
+
+    def coefficient_function(self) -> int:
+        return last_row_function()
+
+
+def _damped(e5: ca.SX, e3: ca.SX) -> ca.SX:
+    return e5 * ca.fabs(e5) / ca.sqrt(e5**2 + 0.01 * e3**2 + 1e-300)
