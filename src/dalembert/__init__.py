@@ -28,6 +28,7 @@ from dalembert.integrators import (
     Lobatto,
     ModifiedBDF,
     Radau,
+    Rattle,
     glm,
     methods,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "ProjectedInvariants",
     "Projection",
     "Radau",
+    "Rattle",
     "Solution",
     "StabilizedIndex2",
     "State",

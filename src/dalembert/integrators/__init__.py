@@ -10,6 +10,7 @@ from dalembert.integrators.general_linear import GeneralLinear
 from dalembert.integrators.lobatto import Lobatto
 from dalembert.integrators.modified_bdf import ModifiedBDF
 from dalembert.integrators.radau import Radau
+from dalembert.integrators.rattle import Rattle
 
 __all__ = [
     "BDF",
@@ -21,6 +22,7 @@ __all__ = [
     "Lobatto",
     "ModifiedBDF",
     "Radau",
+    "Rattle",
     "glm",
     "methods",
 ]

@@ -92,6 +92,8 @@ class Integrator(ABC):
     explicit_stages: ClassVar[int] = 0
     # for configuration spaces that are groups, too
     on_groups: ClassVar[bool] = False
+    # report the multipliers of the step where the formulation does, not those of the reported q and v
+    own_multipliers: ClassVar[bool] = True
     # coefficients of constant steps: past rows are interpolated to a regular grid when the step changes
     regular: ClassVar[bool] = False
     # order of the interpolant through past rows, if it is not that of the step

@@ -104,6 +104,11 @@ class ModifiedBDF(Integrator):
     def regular(self) -> bool:  # type: ignore[override]
         return self.variant == "regular"
 
+    @property
+    def own_multipliers(self) -> bool:  # type: ignore[override]
+        """On a regular grid velocities are of one order more than what the step's multipliers belong to."""
+        return self.variant != "regular"
+
     def order_range(self, fixed: bool) -> tuple[int, int]:
         return (self.max_order if fixed else 1), self.max_order
 
