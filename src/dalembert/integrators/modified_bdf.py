@@ -164,8 +164,8 @@ class ModifiedBDF(Integrator):
 
 
 # Largest growth of the step for k = 0 .. 5: repeated every k+1 steps, it leaves the parasitic solutions of "regular"
-# bounded. The limits are 1.58, 1.44, 1.24 for k = 3 .. 5; smaller steps are always stable.
-GROWTH_LIMITS = np.array([2.0, 2.0, 2.0, 1.4, 1.3, 1.15])
+# bounded. `analysis.formulas.growth_limit` computes the limits: 2.0, 1.50, 1.57, 1.43, 1.23 for k = 1 .. 5.
+GROWTH_LIMITS = np.array([2.0, 1.9, 1.4, 1.4, 1.3, 1.15])
 
 
 def _regular(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
