@@ -77,6 +77,7 @@ class ModifiedBDF(Integrator):
     summary: ClassVar[str] = "BDF for second-order systems, orders 1 to 5, variable step and order"
     default_formulation: ClassVar[str] = "index-3"
     self_starting: ClassVar[bool] = False
+    smallest_rtol: ClassVar[float] = 5e-12  # second differences of q carry rounding errors eps/h^2
     takes: ClassVar[frozenset[str]] = frozenset(
         {"index-1", "index-2", "index-3", "stabilized-index-2", "minimal-extension"}
     )
