@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,21 @@ def test_fewer_unknowns(name: str) -> None:
 def test_no_spike_of_the_multiplier(name: str, tol: float) -> None:
     """At every accepted step, after every change of step and order, the error of lam is of its usual size."""
     assert jump(name, tol, "modified") < 20
+
+
+@pytest.mark.parametrize("tol", TOLERANCES)
+@pytest.mark.parametrize("name", [CIRCLE, "pendulum"])
+def test_dense_output(name: str, tol: float, tmp_path: Path) -> None:
+    """Between the steps as accurate as at them, in the points of the starter and where a run begins anew, too."""
+    sol = automatic(name, tol, "modified")
+    assert (sol.orders == -1).sum() >= 1  # seeds
+    times = np.linspace(sol.t[0], sol.t[-1], 2001)
+    reference = da.problems()[name].reference
+    sol.save(tmp_path / "run.nc")
+    for found in (sol, da.load(tmp_path / "run.nc")):
+        for what in ("q", "v"):
+            between = np.abs(getattr(found(times), what) - reference(times)[what]).max()
+            assert between < 1.5 * np.abs(getattr(sol, what) - reference(sol.t)[what]).max(), what
 
 
 def test_bdf_on_index_3_has_spikes() -> None:
