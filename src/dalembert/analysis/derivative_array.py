@@ -3,8 +3,8 @@
 [KM01] P. Kunkel, V. Mehrmann, Analysis of over- and underdetermined nonlinear differential-algebraic systems with
        application to nonlinear control problems, Math. Control Signals Systems 14 (2001) 233-256.
 [C87]  S. L. Campbell, A general form for solvable linear time varying singular systems, SIAM J. Math. Anal. 18 (1987).
-[W05]  L. Wunderlich, Numerical treatment of second order differential-algebraic systems (2005), section 2.1: Theorem 2.1.8 for
-       linear systems, Hypothesis 2.1.9 for nonlinear ones, after [KM01].
+[W05]  L. Wunderlich, Numerical treatment of second order differential-algebraic systems (2005), section 2.1:
+       Theorem 2.1.8 for linear systems, Hypothesis 2.1.9 for nonlinear ones, after [KM01].
 
 The array F_l stacks F, F', ..., F^(l); J_l is its derivative by (x', ..., x^(l+1)) and X_l that by x. Rows and columns
 are those of Taylor coefficients, d^i/dt^i divided by i!, which keeps the entries of one size.
