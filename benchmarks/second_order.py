@@ -5,7 +5,8 @@
 Writes second_order.md and second_order.json:
 
 - runs: steps, rejected steps, largest errors of q, v and lam, each over 1 + its largest value, in units of rtol = atol,
-  time of a step (fastest of several warm runs);
+  time of a step (fastest of several warm runs). The points that the starter of ModifiedBDF makes
+  count as steps, the smaller steps that it takes for them do not;
 - steps at equal error: those of ModifiedBDF over those of the other method, interpolated on its curve of error and
   steps (both logarithmic; nothing is extrapolated), for the motion (the larger of q and v) and for lam;
 - time of a step in long runs of which only the end is stored;
