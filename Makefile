@@ -31,6 +31,7 @@ test-slow: $(VENV)/ready-test
 bench: $(VENV)/ready-bench
 	$(BIN)/python benchmarks/pendulum.py
 	$(BIN)/python benchmarks/formulations.py
+	$(BIN)/python benchmarks/second_order.py
 	$(BIN)/python benchmarks/alpha.py
 
 docs: $(VENV)/ready-xarray

@@ -18,9 +18,19 @@ import numpy as np
 
 import dalembert as da
 from dalembert.analysis.advice import FAST
-from dalembert.papers import ascher_petzold_1993, ascher_petzold_1993_figures, eich_1993, papers
+from dalembert.analysis.index import LinearDAE2, index, order_reduction, strangeness
+from dalembert.papers import (
+    ascher_petzold_1993,
+    ascher_petzold_1993_figures,
+    eich_1993,
+    papers,
+    wunderlich_2005,
+    wunderlich_2005_figures,
+    wunderlich_2005_reduction,
+)
 from dalembert.problems.pendulum import exact
-from dalembert.status import Status
+from dalembert.status import OptionError, Status
+from dalembert.table import format_number
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -464,6 +474,179 @@ def general_linear():
     return table(header, rows)
 
 
+def second_order_results():
+    return json.loads((ROOT / "benchmarks" / "results" / "second_order.json").read_text(encoding="utf-8"))
+
+
+def second_order_runs():
+    """Steps and errors of modified BDF beside BDF and Radau, from benchmarks/results/second_order.json."""
+    rows, shown = [], (1e-4, 1e-6, 1e-8)
+    runs = second_order_results()["runs"]
+    for name in dict.fromkeys(r["problem"] for r in runs):
+        for tol in shown:
+            found = {r["method"]: r for r in runs if r["problem"] == name and r["tol"] == tol}
+            cells = []
+            for r in found.values():
+                motion = format_number(max(r["q"], r["v"]), 2)
+                cells.append(f"{r['steps']}; {motion}; {format_number(r['lam'] / 30, 2)}")
+            rows.append([name, f"{tol:.0e}", *cells])
+    return table(["problem", "rtol", *(f"`{m}`" for m in dict.fromkeys(r["method"] for r in runs))], rows)
+
+
+def second_order_ratios():
+    """Steps at equal error, from benchmarks/results/second_order.json."""
+    ratios = second_order_results()["ratios"]
+    methods = list(dict.fromkeys(r["method"] for r in ratios))
+    rows = []
+    for name in dict.fromkeys(r["problem"] for r in ratios):
+        for tol in dict.fromkeys(r["tol"] for r in ratios):
+            cells = []
+            for method in methods:
+                r = next(x for x in ratios if (x["problem"], x["tol"], x["method"]) == (name, tol, method))
+                cells.append(" / ".join(format_number(r[what], 2) for what in ("motion", "lam")))
+            rows.append([name, f"{tol:.0e}", *cells])
+    return table(["problem", "rtol", *(f"`{m}`" for m in methods)], rows)
+
+
+def second_order_speed():
+    """Time of a step, from benchmarks/results/second_order.json."""
+    rows = [[r["problem"], r["steps"], r["count"], f"{r['us_per_step']:.1f}"] for r in second_order_results()["speed"]]
+    return table(["problem", "steps", "number of steps", "us a step"], rows)
+
+
+def second_order_formulas():
+    """Angles, error constants and growth limits, from benchmarks/results/second_order.json."""
+    rows = []
+    for s in second_order_results()["stability"]:
+        cells = []
+        for variant in ("regular", "interpolant"):
+            v = s[variant]
+            angle = "unstable" if v["angle"] is None else f"{v['angle']:.1f}"
+            cells += [angle, f"{abs(v['C_a']):.3f}"]
+        rows.append([s["k"], *cells, f"{s['growth_limit']:.2f}", f"{s['growth_allowed']:.2f}"])
+    header = [
+        "k",
+        "regular: angle",
+        "error constant",
+        "interpolant: angle",
+        "error constant",
+        "growth limit",
+        "allowed",
+    ]
+    return table(header, rows)
+
+
+def collocation_orders():
+    """Observed orders of q, v and lam on example 2.4.7 by constant steps; the orders of the theory behind them."""
+    cases = [
+        (da.Radau(2), "index-3", (80, 160)), (da.Radau(3), "index-3", (20, 40)), (da.Radau(2), "index-2", (80, 160)),
+        (da.Radau(3), "index-2", (20, 40)), (da.Radau(2), "index-1", (40, 80)), (da.Radau(3), "index-1", (10, 20)),
+        (da.Lobatto(3), "index-3", (40, 80)), (da.Lobatto(4), "index-3", (10, 20)),
+        (da.Lobatto(3), "index-1", (20, 40)), (da.Lobatto(3, family="IIIA"), "index-1", (20, 40)),
+        (da.Gauss(2), "index-1", (20, 40)), (da.Gauss(3), "index-1", (5, 10)),
+    ]  # fmt: skip
+    problem = da.problems()["particle-on-circle"]
+    rows = []
+    for method, form, counts in cases:
+        errors = []
+        for n in counts:
+            sol = da.solve(
+                problem.system, (1, 1.5), problem.q0, problem.v0, method=method, formulation=form, projection=None,
+                h=0.5 / n,
+            )  # fmt: skip
+            exact = problem.reference(sol.t)
+            errors.append([np.abs(getattr(sol, x) - exact[x]).max() for x in ("q", "v", "lam")])
+        slopes = np.log2(np.divide(*errors))
+        claimed = method.orders(problem.system, da.formulations()[form]())
+        rows.append(
+            [
+                method.describe(),
+                form,
+                *(f"{s:.2f} ({claimed[x]})" for s, x in zip(slopes, ("q", "v", "lam"), strict=True)),
+            ]
+        )
+    return table(["method", "form", "q", "v", "lam"], rows)
+
+
+def second_order_forms():
+    """Which method takes which form, and what is said where one is refused that could be tried."""
+    methods = [
+        da.ModifiedBDF(),
+        da.Radau(3),
+        da.Lobatto(3),
+        da.Gauss(2),
+        da.GeneralLinear(da.glm.multistep_radau(2, 2)),
+    ]
+    problem = da.problems()["pendulum"]
+    rows, reasons = [], {}
+    for name, kind in sorted(da.formulations().items()):
+        if name == "essential-ode":  # wants a matrix R(t) that this system has none of
+            continue
+        form = kind(gamma=10.0) if name == "baumgarte" else kind()
+        cells = []
+        for method in methods:
+            try:
+                method.check(problem.system, form)
+                cells.append("yes")
+            except OptionError as error:
+                if "does not serve" not in str(error):  # there is no second-order way of writing this form
+                    cells.append("no")
+                    continue
+                note = reasons.setdefault(str(error).split(": ", 1)[1], len(reasons) + 1)
+                cells.append(f"no ({note})")
+        rows.append([f"`{name}`", *cells])
+    head = ["form", *(f"`{method.name}`" for method in methods)]
+    notes = [textwrap.fill(f"({n}) {text}", 120, subsequent_indent="    ") for text, n in reasons.items()]
+    return table(head, rows) + "\n\n" + "\n\n".join(notes)
+
+
+def indices():
+    """Differentiation and strangeness index of the forms of a pendulum, and of example 3.2.1 of Wunderlich 2005."""
+    problem = da.problems()["pendulum"]
+    forms = {"baumgarte": da.Baumgarte(gamma=10.0), "minimal-extension": da.MinimalExtension()}
+    rows = []
+    for name in ("index-3", "index-2", "index-1", "baumgarte", "stabilized-index-2", "minimal-extension"):
+        found = index(problem.system, problem.q0, problem.v0, formulation=forms.get(name, name))
+        rows.append(
+            [f"pendulum, `{name}`", found.unknowns, found.differentiation_index, found.strangeness_index,
+             found.degrees_of_freedom]
+        )  # fmt: skip
+    example_3_2_1 = LinearDAE2(M=[[1, 0], [0, 0]], D=[[1, 0], [0, 0]], K=[[0, 1], [1, 0]])
+    for text, found in (
+        ("example 3.2.1, second order", strangeness(example_3_2_1)),
+        ("example 3.2.1, all derivatives as unknowns", strangeness(order_reduction(example_3_2_1, "all"))),
+        ("example 3.2.1, only those needed", strangeness(order_reduction(example_3_2_1))),
+    ):
+        unknowns = found.degrees_of_freedom + found.algebraic + found.undetermined
+        rows.append([text, unknowns, getattr(found, "differentiation_index", None), found.strangeness_index,
+                     found.degrees_of_freedom])  # fmt: skip
+    rows = [["-" if cell is None else cell for cell in row] for row in rows]
+    return table(["system", "unknowns", "differentiation index", "strangeness index", "degrees of freedom"], rows)
+
+
+def second_order_ggl():
+    """Orders of lam under steps 1:2 by the ways of discretising the second-order form of Gear, Gupta and Leimkuhler."""
+    rows = {}
+    for r in wunderlich_2005_reduction.section_7_2():
+        cells = rows.setdefault(r["row"]["form"], ["", "", "", ""])
+        if r["quantity"] == "lam":
+            cells[0] = number(r["measured"])
+        else:
+            cells[r["row"]["k"]] = f"{r['measured']:.2f}"
+    header = ["way", "error of lam after a change of step, k = 1", "order of lam, k = 1", "k = 2", "k = 3"]
+    return table(header, [[name, *(cell or "-" for cell in cells)] for name, cells in rows.items()])
+
+
+def wunderlich_agreement():
+    """How much of Wunderlich 2005 is reproduced."""
+    verdicts = {}
+    for row in wunderlich_2005.run():
+        verdicts.setdefault(row["table"], []).append(row["agrees"])
+    rows = [[name, len(v), v.count(True), v.count(False), v.count(None)] for name, v in verdicts.items()]
+    rows.append(["all", *(sum(row[i] for row in rows) for i in range(1, 5))])
+    return table(["table", "numbers", "agree", "differ", "not judged"], rows)
+
+
 TABLES = {
     "table-3-1": published_table,
     "orders": orders,
@@ -491,6 +674,16 @@ TABLES = {
     "speed": speed,
     "advice-study": advice_study,
     "general-linear": general_linear,
+    "second-order-runs": second_order_runs,
+    "second-order-ratios": second_order_ratios,
+    "second-order-speed": second_order_speed,
+    "second-order-formulas": second_order_formulas,
+    "second-order-forms": second_order_forms,
+    "collocation-orders": collocation_orders,
+    "second-order-ggl": second_order_ggl,
+    "indices": indices,
+    "wunderlich-agreement": wunderlich_agreement,
+    "wunderlich-notes": lambda: paper_notes("wunderlich-2005"),
 }
 
 
@@ -511,6 +704,7 @@ def draw():
     demo.draw(demo.run(1e-5, None), demo.run(1e-5, "default"), 1e-5, HERE / "figures" / "pendulum_drift.png")
     eich_1993.figures(HERE / "figures")
     ascher_petzold_1993_figures.figures(HERE / "figures")
+    wunderlich_2005_figures.figures(HERE / "figures")
 
 
 def main():

@@ -10,7 +10,7 @@ import pytest
 import dalembert as da
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-GUIDE = EXAMPLES.parent / "docs" / "which-formulation.md"
+DOCS = EXAMPLES.parent / "docs"
 EXPECTED = {
     "pendulum": "t = 0 .. 100",
     "knife_edge": "SUCCESS",
@@ -95,9 +95,12 @@ def test_diagnosed_cases():
     assert found == [1, 2, 3, 4]
 
 
-def test_guide_runs(capsys):
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    assert blocks[0].strip() in (EXAMPLES / "formulations.py").read_text(encoding="utf-8")
+@pytest.mark.parametrize("guide", ["which-formulation", "guide-second-order"])
+def test_guide_runs(guide, capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{guide}.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) >= 4
+    if guide == "which-formulation":
+        assert blocks[0].strip() in (EXAMPLES / "formulations.py").read_text(encoding="utf-8")
     space = {}
     for block in blocks:
         exec(block, space)

@@ -41,7 +41,7 @@ def test_algebraic_equations_have_differentiation_index_1():
 
 @pytest.mark.parametrize("t", [-1.3, 0.0, 0.7])
 def test_kunkel_mehrmann_regular_pencil_without_unique_solution(t):
-    """[KM06, Example 3.1]: det(lambda E - A) = 1 at every t, yet x = c(t) (t, 1) solves E x' = A x for any c."""
+    """Kunkel and Mehrmann: det(lambda E - A) = 1 at every t, yet x = c(t) (t, 1) solves E x' = A x for any c."""
     found = strangeness(LinearDAE(E=lambda t: [[-t, t**2], [-1, t]], A=-np.eye(2)), t)
     assert found.strangeness_index == 1
     assert (found.undetermined, found.conditions, found.differentiation_index) == (1, 1, None)
@@ -49,7 +49,7 @@ def test_kunkel_mehrmann_regular_pencil_without_unique_solution(t):
 
 @pytest.mark.parametrize("t", [-1.3, 0.0, 0.7])
 def test_kunkel_mehrmann_singular_pencil_with_unique_solution(t):
-    """[KM06, Example 3.2]: det(lambda E - A) = 0 at every t, yet the solution is unique."""
+    """A pair of Kunkel and Mehrmann: det(lambda E - A) = 0 at every t, yet the solution is unique."""
     found = strangeness(LinearDAE(E=lambda t: [[0, 0], [1, -t]], A=lambda t: [[-1, t], [0, 0]]), t)
     assert summary(found) == (1, 2, 0, 2, 0, 0)
 

@@ -369,8 +369,10 @@ def test_restart_after_a_kick() -> None:
         assert sol.success, sol.message
         assert sol.stats.rejected > 3
         assert np.abs(sol.q[-1] - other.q[-1]).max() < 1e-5
-        # one of the two velocities, which are reported with one order more
-        assert np.abs(sol.extra["w1"] - sol.v).min(axis=1).max() < 1e-3
+        # w1 is the velocity of the dependent coordinate; sol.v is that of one order more, put onto g' = 0
+        apart = np.abs(sol.extra["w1"] - sol.v).min(axis=1)
+        assert np.median(apart) < 1e-7
+        assert apart.max() < 1e-3
 
 
 # ---------------------------------------------------------------------- bad input

@@ -108,6 +108,16 @@ def test_modified_bdf_with_events_and_t_eval() -> None:
     assert sol.t_events[0] == pytest.approx([0.5, 1.5, 2.5, 3.5], abs=1e-5)
 
 
+@pytest.mark.parametrize("method", [da.ModifiedBDF(2), da.ModifiedBDF(5)])
+def test_fixed_steps_from_rest_under_large_forces(method: Any) -> None:
+    """Starting values as accurate as rounding allows: the truck's forces balance to 1e-10 N only."""
+    problem = da.problems()["truck"]
+    times = np.array(problem.reference_times)
+    sol = da.solve(problem.system, problem.t_span, problem.q0, problem.v0, method=method, h=0.01, t_eval=times)
+    assert sol.success, sol.message
+    assert np.abs(sol.q - problem.reference(times)["q"]).max() < (1e-7 if method.max_order == 2 else 1e-11)
+
+
 # ---------------------------------------------------------------------- bad input
 def test_what_cannot_be_built() -> None:
     with pytest.raises(OptionError, match="orders 1 to 5"):

@@ -10,6 +10,8 @@ import pytest
 import dalembert as da
 from dalembert.papers import papers
 from dalembert.papers import wunderlich_2005 as w
+from dalembert.papers import wunderlich_2005_dassl as dassl
+from dalembert.papers import wunderlich_2005_truck as runs
 from dalembert.problems import truck
 
 KEYS = {"table", "row", "quantity", "paper", "measured", "agrees", "note"}
@@ -94,6 +96,24 @@ def test_bdf_beside_dassl():
     assert len(failing(rows)) <= 6
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_code_in_the_role_of_dassl(there, monkeypatch):
+    """Index 3 as a first-order system: lam is off by far more than by modified BDF, whose error is below 0.01."""
+    if there:
+        pytest.importorskip("sksundae")
+    monkeypatch.setattr(dassl, "installed", lambda: there)
+    dassl.in_the_role_of_dassl.cache_clear()
+    rows = w.role_of_dassl()
+    dassl.in_the_role_of_dassl.cache_clear()
+    check_rows(rows)
+    assert {r["row"]["method"] for r in rows} == {dassl.IDA if there else dassl.OWN}
+    assert {r["agrees"] for r in rows} == {None}
+    assert all("in the role of DASSL" in r["note"] for r in rows)
+    assert max(r["measured"] for r in rows if r["quantity"] == "q1") < 5e-3
+    if there:  # our own BDF takes fewer and smoother steps
+        assert max(r["measured"] for r in rows if r["quantity"] == "lam") > 0.02
+
+
 # ---------------------------------------------------------------------- truck
 def test_truck_stands_still_before_the_hump():
     problem = da.problems()["truck"]
@@ -172,7 +192,7 @@ def test_truck_end_values_to_more_digits():
 
 
 def test_truck_multipliers_do_not_oscillate():
-    found = {name: w.multiplier_quality(w.truck_run(name, 1e-4)) for name in ("modified BDF(2)", "BDF, index 3")}
+    found = {name: runs.multiplier_quality(runs.truck_run(name, 1e-4)) for name in ("modified BDF(2)", "BDF, index 3")}
     assert abs(found["modified BDF(2)"]["variation of lam"] - 1) < 0.05
     assert found["BDF, index 3"]["variation of lam"] > 1.3
 
@@ -190,7 +210,8 @@ def test_everything(tmp_path):
     rows = papers()["wunderlich-2005"].run(tmp_path)
     check_rows(rows)
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == [f"wunderlich_2005_{name}.png" for name in ("example_8_1_1", "orders", "step_changes", "truck")]
+    drawn = ("example_8_1_1", "multiplier", "orders", "step_changes", "truck", "truck_errors")
+    assert names == [f"wunderlich_2005_{name}.png" for name in drawn]
     counts = Counter(row["agrees"] for row in rows)
     assert counts[True] > 280
     # Radau with long steps of its own, three claims of theorem 6.1.1, few others

@@ -141,7 +141,7 @@ def solve(
     row = initial_row(system, layout, **given, r=r0, w=w0, s=s0)
     if options.steps is not None:
         the_method.check_steps(options.steps, t1 - t0)
-    arguments.check_tolerances(options, np.abs(row[layout.indices(("q", "v", "r"))]))
+    arguments.check_tolerances(options, np.abs(row[layout.indices(("q", "v", "r"))]), the_method)
     assembly = _assembly(system, the_method, the_formulation, the_projection, t0, t1, row, p)
     work = assembly.workspace(p)
     prepare_start(work, t0, row, initial, float(options.atol.max()))

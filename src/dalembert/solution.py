@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dalembert.numerics.interpolation import stored_points
 from dalembert.status import Stats, Status
 
 # what a solution holds besides q and v, if the system has it
@@ -163,11 +164,11 @@ class Solution:
         sign = 1.0 if nodes[-1] >= nodes[0] else -1.0
         for i, t in enumerate(times):
             last = min(max(int(np.searchsorted(sign * nodes, sign * t)), 1), nodes.size - 1)
-            first = max(0, last - int(self.orders[last]))
-            x = nodes[first : last + 1]
+            first, count = stored_points.py_func(self.orders, last)
+            x = nodes[first : first + count]
             weights = np.array([np.prod((t - np.delete(x, j)) / (x[j] - np.delete(x, j))) for j in range(x.size)])
             for name, values in self.parts.items():
-                out[name][i] = weights @ values[first : last + 1]
+                out[name][i] = weights @ values[first : first + count]
         return out
 
     @cached_property

@@ -1,9 +1,10 @@
 """Derivative arrays: what the equations and their derivatives determine together.
 
-[KM06] P. Kunkel, V. Mehrmann, Differential-Algebraic Equations: Analysis and Numerical Solution, EMS (2006),
-       Hypotheses 3.48 and 4.2.
+[KM01] P. Kunkel, V. Mehrmann, Analysis of over- and underdetermined nonlinear differential-algebraic systems with
+       application to nonlinear control problems, Math. Control Signals Systems 14 (2001) 233-256.
 [C87]  S. L. Campbell, A general form for solvable linear time varying singular systems, SIAM J. Math. Anal. 18 (1987).
-[W05]  L. Wunderlich, Numerical treatment of second order differential-algebraic systems (2005), section 2.1.
+[W05]  L. Wunderlich, Numerical treatment of second order differential-algebraic systems (2005), section 2.1:
+       Theorem 2.1.8 for linear systems, Hypothesis 2.1.9 for nonlinear ones, after [KM01].
 
 The array F_l stacks F, F', ..., F^(l); J_l is its derivative by (x', ..., x^(l+1)) and X_l that by x. Rows and columns
 are those of Taylor coefficients, d^i/dt^i divided by i!, which keeps the entries of one size.
@@ -33,7 +34,7 @@ class Level:
     a, d, u, v
         Algebraic and differential equations, undetermined unknowns, equations that say 0 = 0 (or contradict).
     strangeness_free
-        The a algebraic and d differential equations found are a system of index at most 1 [KM06, Hypothesis 4.2].
+        The a algebraic and d differential equations found are a system of index at most 1 [W05, Hypothesis 2.1.9].
     determines_rates
         x' is a function of t and x: J_l is 1-full [C87].
     """
@@ -61,12 +62,12 @@ def examine(J: np.ndarray, X: np.ndarray, shape: tuple[int, int], before: int, r
     m, n = shape
     Z = ranks.corange(J)
     B = Z.T @ X
-    a = ranks.rank(B)  # [KM06, Hypothesis 4.2 (4)], [W05, Theorem 2.1.8 (2)]
+    a = ranks.rank(B)  # [W05, Hypothesis 2.1.9 (4), Theorem 2.1.8 (2)]
     T = ranks.kernel(B)
     corank = Z.shape[1] - a
-    v = corank - before  # [KM06, Hypothesis 4.2 (3)]
+    v = corank - before  # [W05, Hypothesis 2.1.9 (3)]
     d = m - a - v
-    free = ranks.rank(J[:m, :n] @ T) == d  # [KM06, Hypothesis 4.2 (5)]
+    free = ranks.rank(J[:m, :n] @ T) == d  # [W05, Hypothesis 2.1.9 (5)]
     full = J.shape[0] - Z.shape[1] == n + ranks.rank(J[:, n:])
     return Level(a=a, d=d, u=n - a - d, v=v, strangeness_free=free, determines_rates=full), corank
 

@@ -1,9 +1,10 @@
 """The index of a system: how many differentiations hide between its equations and an ordinary differential equation.
 
-[KM06] P. Kunkel, V. Mehrmann, Differential-Algebraic Equations: Analysis and Numerical Solution, EMS (2006),
-       Hypothesis 4.2.
-[W05]  L. Wunderlich, Numerical treatment of second order differential-algebraic systems (2005), Definition 2.1.2,
-       Hypothesis 2.1.9.
+[KM01] P. Kunkel, V. Mehrmann, Analysis of over- and underdetermined nonlinear differential-algebraic systems with
+       application to nonlinear control problems, Math. Control Signals Systems 14 (2001) 233-256: the hypothesis behind
+       the strangeness index of nonlinear systems, quoted as Hypothesis 2.1.9 in [W05].
+[W05]  L. Wunderlich, Numerical treatment of second order differential-algebraic systems (2005), section 2.1:
+       Definition 2.1.2 (differentiation index), Hypothesis 2.1.9 (strangeness index).
 
 `strangeness` and `order_reduction` treat linear systems; `index` any formulation of a mechanical system, at a point,
 through the derivative array; `consistency` tells which constraints, hidden ones included, initial values violate.

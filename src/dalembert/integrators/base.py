@@ -96,6 +96,8 @@ class Integrator(ABC):
     own_multipliers: ClassVar[bool] = True
     # coefficients of constant steps: past rows are interpolated to a regular grid when the step changes
     regular: ClassVar[bool] = False
+    # smallest tolerance of automatic steps that rounding errors allow
+    smallest_rtol: ClassVar[float] = 0.0
     # order of the interpolant through past rows, if it is not that of the step
     dense_order: ClassVar[int | None] = None
 

@@ -9,7 +9,7 @@ With the momentum p = M v and the force F = f + (dM/dt) v, so that p' = F - G^T 
 
     p- = p_0 + h/2 (F(q_0, v_a) - G(q_0)^T lam),   v_a = M(q_0)^-1 p-,   v_b = M(q_1)^-1 p-
     q_1 = q_0 + h/2 (v_a + v_b),   0 = g(q_1)
-    p_1 = p- + h/2 (F(q_1, v_b) - G(q_1)^T mu),    0 = g'(q_1, v_1)
+    p_1 = p- + h/2 (F(q_1, v_b) - G(q_1)^T nu),    0 = g'(q_1, v_1)
 
 Order 2. A step of order 4 or 6 is a symmetric composition of 3 or 7 such steps of sizes gamma_i h.
 """
@@ -38,7 +38,7 @@ GAMMA = {
     4: np.array([1.0, -_CUBE, 1.0]) / (2 - _CUBE),
     6: np.concatenate([_A, [1 - 2 * _A.sum()], _A[::-1]]),
 }
-PARTS = ("va", "vb", "q", "lam", "v", "mu")
+PARTS = ("va", "vb", "q", "lam", "v", "nu")
 
 
 def check_composition(gamma: np.ndarray, order: int) -> None:
@@ -105,14 +105,14 @@ class Rattle(Integrator):
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
         sizes = {"va": system.nv, "vb": system.nv, "q": system.nv, "v": system.nv, "lam": system.nlam,
-                 "mu": system.nlam}  # fmt: skip
+                 "nu": system.nlam}  # fmt: skip
         return [Unknown(f"{name}{i}", sizes[name], False) for i in range(len(GAMMA[self.order])) for name in PARTS]
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
         return [u for u in formulation.unknowns(system) if u.name in ("q", "v", "r", "lam")]
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
-        block = {"va": "v", "vb": "v", "q": "q", "v": "v", "lam": "lam", "mu": "lam"}
+        block = {"va": "v", "vb": "v", "q": "q", "v": "v", "lam": "lam", "nu": "lam"}
         index = np.concatenate([layout.indices((block[name],)) for _ in GAMMA[self.order] for name in PARTS])
         return np.ascontiguousarray([index, np.zeros_like(index)], dtype=np.int64)
 
@@ -130,7 +130,7 @@ class Rattle(Integrator):
             h = float(gamma) * data.h
             part = {}
             for name in PARTS:
-                size = system.nlam if name in ("lam", "mu") else system.nv
+                size = system.nlam if name in ("lam", "nu") else system.nv
                 part[name] = ca.reshape(x[position : position + size], size, 1)
                 position += size
             first = env.at(t=t, q=q, v=part["va"])
@@ -142,7 +142,7 @@ class Rattle(Integrator):
                 ("momentum", last.mass @ part["vb"] - first.mass @ part["va"], 1.0),
                 ("drift", (part["q"] - q) / h - (part["va"] + part["vb"]) / 2, 1.0),
                 ("constraints", last.g / h, 1.0),
-                ("half kick", last.mass @ (part["v"] - part["vb"]) - h / 2 * _force(env, last, part["mu"]), 1.0),
+                ("half kick", last.mass @ (part["v"] - part["vb"]) - h / 2 * _force(env, last, part["nu"]), 1.0),
                 ("constraints'", end.g_dot, 1.0),
             ]
             for label, expr, scale in blocks:
@@ -150,9 +150,9 @@ class Rattle(Integrator):
                     labels += [label] * int(expr.numel())
                     residuals.append(expr)
                     rows.append(ca.SX.ones(expr.numel(), 1) * scale)
-            scales = {"q": data.h, "lam": 1 / data.h, "mu": 1 / data.h}
+            scales = {"q": data.h, "lam": 1 / data.h, "nu": 1 / data.h}
             columns += [ca.SX.ones(part[n].numel(), 1) * scales.get(n, 1.0) for n in PARTS]
-            guess = {"va": v, "vb": v, "q": q + h * v, "v": v, "lam": old["lam"], "mu": old["lam"]}
+            guess = {"va": v, "vb": v, "q": q + h * v, "v": v, "lam": old["lam"], "nu": old["lam"]}
             start += [ca.substitute(guess[n], x, ca.vertcat(*start, ca.SX.zeros(x.numel() - _length(start), 1)))
                       for n in PARTS]  # fmt: skip
             q, v, t = part["q"], part["v"], t + h
@@ -161,7 +161,7 @@ class Rattle(Integrator):
             residual=ca.densify(ca.vertcat(*residuals)),
             rows=ca.vertcat(*rows),
             columns=ca.vertcat(*columns),
-            update=ca.densify(ca.vertcat(q, v, part["mu"])),
+            update=ca.densify(ca.vertcat(q, v, part["nu"])),
             start=ca.densify(ca.vertcat(*start)),
         )
 

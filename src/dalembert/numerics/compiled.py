@@ -18,7 +18,7 @@ from numba import njit, types
 
 from dalembert.compiler import cache_directory
 from dalembert.compiler.cache import cache_enabled
-from dalembert.numerics.interpolation import lagrange_weights
+from dalembert.numerics.interpolation import lagrange_weights, stored_points
 from dalembert.numerics.loop import SIGNATURE, _integrate
 from dalembert.numerics.native import OPTIONS, call_kernel
 from dalembert.numerics.runstate import RUN_TYPE, copy
@@ -96,8 +96,7 @@ def _evaluate(run, stages, multipliers, nodes, rows, orders, times, out):  # typ
             copy(rows[low], row)
             continue
         low = max(low, 1)
-        count = min(orders[low], low) + 1
-        first = low - count + 1
+        first, count = stored_points(orders, low)
         lagrange_weights(t, nodes, first, count, weights)
         for m in range(row.size):
             row[m] = 0.0

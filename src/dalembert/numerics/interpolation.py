@@ -48,3 +48,19 @@ def derivative_weights(nodes, count, first, second):  # type: ignore[no-untyped-
         second[i] = 2.0 * slope * curvature
         first[0] -= slope
         second[0] -= second[i]
+
+
+@inner
+def stored_points(orders, last):  # type: ignore[no-untyped-def]
+    """First and number of the stored points whose polynomial serves up to point ``last``.
+
+    Order k: the last k+1 points. Order -m: seed m of a run that began, or began anew, with points of another method;
+    these and the point before them lie on one polynomial.
+    """
+    if orders[last] >= 0:
+        count = min(orders[last], last) + 1
+        return last - count + 1, count
+    first, count = last + orders[last], 1
+    while first + count < orders.size and orders[first + count] == -count:
+        count += 1
+    return first, count

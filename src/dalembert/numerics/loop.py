@@ -220,10 +220,11 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
             store(run, output, when, row, dense)
             run.whole[NEXT_EVAL] += 1
         if run.whole[STORE_STEPS] == 1:
+            mark = -run.whole[SEEDED] if seeded else dense
             if not np.isnan(stop):
-                store(run, output, stop, output.event_rows[run.whole[TERMINAL]], dense)
+                store(run, output, stop, output.event_rows[run.whole[TERMINAL]], mark)
             else:
-                store(run, output, t_new, run.finished, dense)
+                store(run, output, t_new, run.finished, mark)
         if not np.isnan(stop):
             return EVENT
         if run.whole[CHANGE_DATA] == 1:

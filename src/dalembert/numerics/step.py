@@ -351,7 +351,7 @@ def choose(run, step, stages, error):  # type: ignore[no-untyped-def]
         if best != k:
             run.whole[ORDER] = best
             run.whole[AT_ORDER] = -1
-    if ratio >= GROW_LEAST and run.whole[REGULAR] == 1 and k > 1 and run.whole[SINCE_CHANGE] <= k:
+    if ratio >= GROW_LEAST and run.whole[REGULAR] == 1 and run.whole[SINCE_CHANGE] <= k:
         ratio = 1.0  # a new grid every step would not be stable
     run.whole[SINCE_CHANGE] += 1
     if run.whole[SINCE_CHANGE] > k:

@@ -11,15 +11,16 @@ What is compared, and how:
   sizes are not printed, but the numbers of steps up to each time are. "prescribed": our method on a sequence made from
   those numbers: the start of chapter 4 (h0 = 1e-4, then doubled), equal steps between the printed times afterwards.
   Between steps polynomials of degree 5 are used, as there. "automatic": our own control at the same tolerances.
-- A variable-step run of ModifiedBDF begins with steps of BDF, its starter. Runs that end before it takes over say
-  nothing about modified BDF; they are shown, not judged (agrees is None).
-- The truck of section 8.1.2 has 11 coordinates, and its parameters are not public. The one here has 9 coordinates and
-  two constraints (problem "truck"); step counts of the two are not comparable, the claims about lam are.
+- An automatic run of ModifiedBDF(k) begins with k + 2 points made by BDF on the index-1 form. Runs that end before it
+  takes over say nothing about modified BDF; they are shown, not judged (agrees is None).
+- DASSL columns: our BDF on the same form, judged; and IDA, DASSL's successor, where scikit-sundae is installed (see
+  wunderlich_2005_dassl.py), shown beside it under its own name and not judged.
+- The truck of section 8.1.2 is another one here, see wunderlich_2005_truck.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +28,6 @@ from typing import Any
 
 import numpy as np
 
-from dalembert.driver import solve
 from dalembert.formulations import Index3, MinimalExtension
 from dalembert.integrators import Integrator
 from dalembert.integrators.bdf import BDF
@@ -35,33 +35,17 @@ from dalembert.integrators.modified_bdf import ModifiedBDF
 from dalembert.integrators.radau import Radau
 from dalembert.papers.base import Paper, Row, entry, published, register, within
 from dalembert.papers.wunderlich_2005_reduction import section_7_2
+from dalembert.papers.wunderlich_2005_runs import CIRCLE, DATA, INDEX_3, STEADY, dassl, integrate, seeds, thesis
+from dalembert.papers.wunderlich_2005_truck import truck
 from dalembert.problems.base import problems
 from dalembert.solution import Solution
 
-DATA = "wunderlich_2005"
-CIRCLE, STEADY, TRUCK = "particle-on-circle", "particle-8.1.1", "truck"
-INDEX_3: dict[str, Any] = {"formulation": "index-3", "projection": None}
 DECIMALS = 0.5e-4  # half a unit of the last printed digit
 FACTOR = 3
-SEEDS = 7  # points made by BDF before modified BDF of order 5 goes on
 H0 = 1e-4  # min(1e-3 |TOUT - t0|, 0.5 / ||v0||), [W05, chapter 4], with TOUT = 0.1
 SPAN = 0.5
 COUNTS = {1: (200, 400), 2: (100, 200), 3: (100, 200), 4: (100, 200)}
 PATTERNS: dict[str, tuple[float, ...]] = {"constant": (1.0,), "alternating 1:2": (1.0, 2.0)}
-
-
-def thesis(k: int) -> ModifiedBDF:
-    """The formula of [W05, (3.6)-(3.12)], orders 1, 2, ... from the first step on."""
-    return ModifiedBDF(k, variant="thesis", start="ramp")
-
-
-def integrate(name: str, method: Integrator, t_end: float, **options: Any) -> Solution:
-    """A run from the start of a problem; failure is an error."""
-    problem = problems()[name]
-    sol = solve(problem.system, (problem.t_span[0], t_end), problem.q0, problem.v0, method=method, **options)
-    if not sol.success:
-        raise RuntimeError(f"{name} by {method.describe()}: {sol.message}")
-    return sol
 
 
 # ---------------------------------------------------------------------- prescribed steps: Tables 2.2, 2.3, 3.1, 3.2
@@ -258,7 +242,7 @@ def automatic(table: str, column: str) -> tuple[dict[str, np.ndarray], bool]:
     _, method, options = AUTOMATIC[table, column]
     options = {**options, "atol": np.array(options["atol"])}
     sol = integrate(STEADY, method, 1.0, **options)
-    own = not isinstance(method, ModifiedBDF) or sol.stats.steps > SEEDS
+    own = not isinstance(method, ModifiedBDF) or sol.stats.steps > seeds(method.max_order)
     return _columns(sol, published(DATA)[table]["t"], ("q1", "q2", "v1", "v2", "lam"), own=True), own
 
 
@@ -305,7 +289,7 @@ def automatic_rows(table: str, column: str) -> list[Row]:
             line = entry(_label(table, quantity), row, quantity, paper, value, agrees, note)
             if not own:
                 line["agrees"] = None
-                line["note"] = f"not judged: all points are made by the starter (BDF, {SEEDS} points). {note}"
+                line["note"] = f"not judged: all points are made by the starter. {note}"
             rows.append(line)
     return rows
 
@@ -313,117 +297,29 @@ def automatic_rows(table: str, column: str) -> list[Row]:
 def tables_8() -> list[Row]:
     """Tables 8.1 to 8.5."""
     rows = [row for table in ("table_8_1", "table_8_3", "table_8_4") for row in prescribed_rows(table)]
-    return rows + [row for table, column in AUTOMATIC for row in automatic_rows(table, column)]
+    rows += [row for table, column in AUTOMATIC for row in automatic_rows(table, column)]
+    return rows + role_of_dassl()
 
 
-# ---------------------------------------------------------------------- truck
-TRUCK_METHODS: dict[str, tuple[Integrator, dict[str, Any]]] = {
-    "modified BDF(2)": (ModifiedBDF(2), {}),
-    "modified BDF(3)": (ModifiedBDF(3), {}),
-    "modified BDF(5)": (ModifiedBDF(5), {}),
-    "BDF, GGL": (BDF(), {"formulation": "stabilized-index-2"}),
-    "BDF, index 3": (BDF(), INDEX_3),
-    "BDF(2), index 3": (BDF(2), INDEX_3),
-}
-TRUCK_FIXED: dict[str, tuple[Integrator, dict[str, Any]]] = {
-    name: choice
-    for k in (1, 2)
-    for name, choice in {
-        f"modified BDF({k})": (thesis(k), {}),
-        f"BDF({k}), GGL": (BDF(k, start="ramp"), {"formulation": "stabilized-index-2"}),
-        f"BDF({k}), index 3": (BDF(k, start="ramp"), INDEX_3),
-    }.items()
-}
-TRUCK_TOLERANCES = (1e-4, 1e-5, 1e-6)
-TRUCK_STEPS = 1000
-STRAIGHT = (
-    "not judged: the hinge is nearly linear in this motion (pitch below 0.01), so that BDF keeps its velocity "
-    "constraint and step changes do not disturb lam"
-)
-BOUNCE = "; what oscillates is a weakly damped mode (1.1 Hz) by order 5; with orders up to 3 it does not"
-
-
-@cache
-def truck_reference() -> Solution:
-    """An accurate run, for its dense output (lam within 2e-4 of the reference values)."""
-    return integrate(TRUCK, BDF(), 20.0, formulation="index-2", rtol=1e-10, atol=1e-10)
-
-
-@cache
-def truck_run(method: str, tolerance: float) -> Solution:
-    """The truck over 20 s with step size control."""
-    integrator, options = TRUCK_METHODS[method]
-    return integrate(TRUCK, integrator, 20.0, rtol=tolerance, atol=tolerance, **options)
-
-
-@cache
-def truck_fixed(method: str) -> Solution:
-    """The truck over 20 s with steps that alternate 1:2."""
-    integrator, options = TRUCK_FIXED[method]
-    steps = np.resize(np.array([1.0, 2.0]), TRUCK_STEPS)
-    return integrate(TRUCK, integrator, 20.0, h=list(steps * (20.0 / steps.sum())), **options)
-
-
-def multiplier_quality(sol: Solution) -> dict[str, float]:
-    """Largest error of lam at the steps, in N, and its total variation relative to that of the solution."""
-    exact = truck_reference()(sol.t).lam
-    fine = truck_reference()(np.linspace(0.0, 20.0, 4001)).lam
-    variation = np.abs(np.diff(sol.lam, axis=0)).sum() / np.abs(np.diff(fine, axis=0)).sum()
-    return {"lam error": float(np.abs(sol.lam - exact).max()), "variation of lam": float(variation)}
-
-
-def _order(name: str) -> str:
-    return name.partition("(")[2][0]
-
-
-def truck() -> list[Row]:
-    """Claims of section 8.1.2 on another truck: lam does not oscillate by modified BDF, and fewer steps are needed."""
+def role_of_dassl() -> list[Row]:
+    """Table 8.1, columns of DASSL, by another general DAE code on the first-order index-3 system."""
+    points = dassl(STEADY)
+    printed = published(DATA)["table_8_1"]
+    reference = problems()[STEADY].reference
+    assert reference is not None
     rows = []
-    agrees: bool | None
-    runs: list[tuple[Mapping[str, Any], Solution, Solution]] = [
-        ({"steps": "automatic", "tol": tol, "method": name}, truck_run(name, tol), truck_run("BDF, index 3", tol))
-        for tol in TRUCK_TOLERANCES
-        for name in TRUCK_METHODS
-    ]
-    runs += [
-        ({"steps": "alternating 1:2", "method": name}, truck_fixed(name), truck_fixed(f"BDF({_order(name)}), index 3"))
-        for name in TRUCK_FIXED
-    ]
-    for row, sol, plain in runs:
-        modified = row["method"].startswith("modified")
-        found, other = multiplier_quality(sol), multiplier_quality(plain)
-        remark = f"; the first {SEEDS} points by the starter" if modified and "tol" in row else ""
+    for i, t in enumerate(printed["t"]):
+        last = int(np.searchsorted(points.t, t - 1e-12))
+        exact = reference(points.t[last])
+        found = {
+            "steps": float(last), "q1": abs(points.q[last, 0] - exact["q"][0]),
+            "lam": abs(points.lam[last, 0] - exact["lam"][0]),
+        }  # fmt: skip
         for quantity, value in found.items():
-            if "tol" not in row:
-                agrees, note = None, STRAIGHT
-            elif not modified:
-                agrees, note = None, "for comparison"
-                if row["method"] == "BDF, index 3":
-                    note += BOUNCE
-            elif quantity == "lam error":
-                agrees = value < other[quantity]
-                note = f"smaller than by BDF on index 3 ({other[quantity]:.2g}){remark}"
-            else:
-                agrees, note = abs(value - 1) < 0.05, f"no oscillation: within 5 % of 1{remark}"
-            line = entry("truck", dict(row), quantity, None, value, bool(agrees), note)
-            rows.append(line | {"agrees": agrees})
-        if "tol" not in row:
-            continue
-        printed = published(DATA)["truck"]
-        name = {"modified BDF(2)": "modified_steps", "BDF, index 3": "dassl_steps"}.get(row["method"])
-        paper = printed[name] if name else None
-        note = "not judged: another truck, other tolerances" if name else "for comparison"
-        line = entry("truck", dict(row), "steps", paper, sol.stats.steps, False, note + remark)
-        rows.append(line | {"agrees": None})
-        if row["method"] == "modified BDF(2)":
-            claim = printed["modified_steps"] / printed["dassl_steps"]
-            ratio = sol.stats.steps / plain.stats.steps
-            note = (
-                "the claim of section 8.1.2: fewer steps than BDF on index 3 (ratio below 1); here that BDF does not "
-                f"test the error of lam, and goes up to order 5{remark}"
-            )
-            quantity = "steps, ratio to BDF on index 3"
-            rows.append(entry("truck", dict(row), quantity, round(claim, 2), ratio, ratio < 1, note))
+            row = {"method": points.code, "mode": "automatic", "t": t}
+            note = f"not judged: {points.code} in the role of DASSL; errors at the first step behind t"
+            line = entry("8.1", row, quantity, printed["dassl"][quantity][i], float(value), False, note)
+            rows.append(line | {"agrees": None})
     return rows
 
 
@@ -459,7 +355,9 @@ PAPER = register(
             "The truck here: lam oscillates by BDF on index 3 at loose tolerances, as in figure 8.7, but not with "
             "orders up to 3: the cause are modes of 1.1 and 9.5 Hz, 82 degrees from the negative axis, where orders 4 "
             "and 5 are unstable, not the index.",
-            f"Variable-step runs of modified BDF begin with {SEEDS} points made by BDF.",
+            "Automatic runs of modified BDF of order k begin with k + 2 points made by BDF on the index-1 form.",
+            "DASSL was not run. Its columns are compared with BDF of this package on the same form; figures 8.1, 8.2, "
+            "8.5 and 8.7 show IDA in its role where scikit-sundae is installed, and say so.",
         ),
     )
 )

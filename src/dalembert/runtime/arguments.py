@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dalembert.integrators.base import Integrator
 from dalembert.model.system import System
 from dalembert.runtime.run import Options
 from dalembert.status import OptionError
@@ -55,18 +56,19 @@ def tolerance(name: str, value: Any, n: int) -> np.ndarray:
     return np.full(n, float(x)) if x.ndim == 0 else x.copy()
 
 
-def check_tolerances(options: Options, size: np.ndarray) -> None:
+def check_tolerances(options: Options, size: np.ndarray, method: Integrator) -> None:
     """``size``: magnitudes of the initial values of (q, v, r)."""
     rtol, atol = options.rtol, options.atol
+    smallest = SMALLEST_RTOL if options.steps is not None else max(SMALLEST_RTOL, method.smallest_rtol)
     if np.any((rtol == 0) & (atol == 0)):
         raise OptionError("rtol and atol are both zero: no solution is that accurate; raise one of them.")
-    small = (rtol > 0) & (rtol < SMALLEST_RTOL) & (atol < SMALLEST_RTOL)
-    small |= atol + rtol * size < SMALLEST_RTOL * size
+    small = (rtol > 0) & (rtol < smallest) & (atol < smallest)
+    small |= atol + rtol * size < smallest * size
     if np.any(small):
         i = int(small.argmax())
         raise OptionError(
-            f"rtol={rtol[i]:g} with atol={atol[i]:g} is below what floating point can resolve; "
-            f"raise rtol to {SMALLEST_RTOL:.1g} or more."
+            f"rtol={rtol[i]:g} with atol={atol[i]:g} is below what floating point can resolve with "
+            f"{method.describe()}; raise rtol to {smallest:.1g} or more."
         )
 
 

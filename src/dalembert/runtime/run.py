@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -348,10 +349,16 @@ class Starter:
 def translate(rows: np.ndarray, source: Layout, target: Layout) -> np.ndarray:
     """Rows of one layout in another; blocks that the source does not have are zero."""
     out = np.zeros((len(rows), target.n))
-    for name, _ in target.blocks:
-        if source.has(name):
-            out[:, target.slice(name)] = rows[:, source.slice(name)]
+    to, here = _common(source, target)
+    out[:, to] = rows[:, here]
     return out
+
+
+@cache
+def _common(source: Layout, target: Layout) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the blocks that both have, in the target and in the source."""
+    names = [name for name, _ in target.blocks if source.has(name)]
+    return target.indices(names), source.indices(names)
 
 
 def _make_room(run: runstate.Run, output: runstate.Output, points: int, events: int) -> runstate.Output:

@@ -6,6 +6,7 @@ The compiled loop takes these rows in place of its first steps, so that events a
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,13 +20,16 @@ from dalembert.status import Status
 if TYPE_CHECKING:
     from dalembert.runtime.run import Options, Result, Starter
 
-START_TOLERANCE = 1e-12  # of the starting values of a fixed-step run
+# Tolerances of the starting values of a fixed-step run: the first that rounding errors of the model allow. At rest,
+# with large forces in balance, velocities are not known to 1e-14.
+START_TOLERANCES = (1e-12, 1e-10, 1e-8)
+TOO_TIGHT = (Status.NEWTON_FAILED, Status.STEP_TOO_SMALL)
 CAREFUL = 0.02  # tolerance of the starting values of an automatic run, in units of its own, ...
 TIGHTEST = 3e-12  # ... but not below
 MOST_STEPS = 150  # that the starter of an automatic run takes
 SMOOTH = 0.8  # differences of the first points, in units of the tolerance: resolved
 NOISE = 5.0  # not more than the starter's own errors
-SAMPLES = 30  # points of its solution that a polynomial is fitted to
+UNIT = np.linspace(-1.0, 1.0, 30)  # points of its solution that a polynomial is fitted to
 
 
 def fixed_seeds(
@@ -41,12 +45,15 @@ def fixed_seeds(
     direction = float(np.sign(options.steps[0]))
     moments = _moments(method, np.append(options.t0, grid))
     times = direction * np.unique(direction * np.concatenate([grid, moments[moments != options.t0]]))
-    tight = _plain(
-        options, t1=float(grid[-1]), rtol=np.full_like(options.rtol, START_TOLERANCE),
-        atol=np.full_like(options.atol, 1e-2 * START_TOLERANCE), t_eval=times, steps=None,
-        first_step=direction * min(1e-7 * abs(options.t1 - options.t0), 1e-3 * abs(float(options.steps[0]))),
-    )  # fmt: skip
-    made = starter.run(row, layout, tight)
+    for tolerance in START_TOLERANCES:
+        tight = _plain(
+            options, t1=float(grid[-1]), rtol=np.full_like(options.rtol, tolerance),
+            atol=np.full_like(options.atol, 1e-2 * tolerance), t_eval=times, steps=None,
+            first_step=direction * min(1e-7 * abs(options.t1 - options.t0), 1e-3 * abs(float(options.steps[0]))),
+        )  # fmt: skip
+        made = starter.run(row, layout, tight)
+        if made.status not in TOO_TIGHT:
+            break
     if not made.status.ok:
         return made.status, run
     rows = made.rows[np.isin(times, grid)]
@@ -113,39 +120,47 @@ def _fit(
     """
     k = int(run.whole[runstate.MAX_ORDER])
     fitted = layout.indices(("q", "r"))
-    unit = np.linspace(-1.0, 1.0, SAMPLES)
+    highest = _fitted_polynomial(k, k + 2)[0]
     best, smallest = span, np.inf
     for _ in range(20):
-        points = starter.sample(made, t0 + span * (1 + unit) / 2, layout)
-        polynomial = chebyshev.chebfit(unit, points[:, fitted], k + 2)
-        size = _last_difference(polynomial, points, layout, k, abs(span) / (k + 2), run)
+        points = starter.sample(made, t0 + span * (1 + UNIT) / 2, layout)
+        size = _last_difference(highest @ points[:, layout.slice("q")], points, layout, k, abs(span) / (k + 2), run)
         if size < smallest:
-            best, smallest = span, size
+            best, smallest, kept = span, size, points
         if size <= SMOOTH or size > 10 * smallest:
             break
         span *= 0.7
     if smallest > NOISE:
         return None
-    where = np.linspace(-1.0, 1.0, k + 3)[1:]
-    times = t0 + best * (1 + where) / 2
+    times = t0 + best * (1 + _grid(k)) / 2
     rows = starter.sample(made, times, layout)
-    points = starter.sample(made, t0 + best * (1 + unit) / 2, layout)[:, fitted]
-    degree = k + 2 if smallest <= SMOOTH else k + 1
-    rows[:, fitted] = chebyshev.chebval(where, chebyshev.chebfit(unit, points, degree)).T
+    rows[:, fitted] = _fitted_polynomial(k, k + 2 if smallest <= SMOOTH else k + 1)[1] @ kept[:, fitted]
     return times, rows
 
 
+def _grid(k: int) -> np.ndarray:
+    """The k+2 seeds on [-1, 1], whose left end is the start."""
+    return np.linspace(-1.0, 1.0, k + 3)[1:]
+
+
+@cache
+def _fitted_polynomial(k: int, degree: int) -> tuple[np.ndarray, np.ndarray]:
+    """Least squares through values at UNIT: weights of the highest derivative (30,), and of the seeds (k+2, 30)."""
+    fit = np.linalg.pinv(chebyshev.chebvander(UNIT, degree))
+    derivative = chebyshev.chebder([0.0] * degree + [1.0], degree)[0]
+    return derivative * fit[-1], chebyshev.chebvander(_grid(k), degree) @ fit
+
+
 def _last_difference(
-    polynomial: np.ndarray, points: np.ndarray, layout: Layout, k: int, h: float, run: runstate.Run
+    derivative: np.ndarray, points: np.ndarray, layout: Layout, k: int, h: float, run: runstate.Run
 ) -> float:
     """nabla^(k+2) / (k+1) of positions a step h apart, in units of the tolerance of q and of v."""
-    nq = layout.indices(("q",)).size
-    slope = chebyshev.chebder(polynomial[:, :nq], k + 2)[0] * (2.0 / (k + 2)) ** (k + 2)
+    slope = np.abs(derivative) * (2.0 / (k + 2)) ** (k + 2)
     worst = 0.0
     for name, scale in (("q", 1.0), ("v", 1.0 / h)):
         part = layout.slice(name)
         allowed = run.atol[part] + run.rtol[part] * np.abs(points[:, part]).max(axis=0)
-        worst = max(worst, float((np.abs(slope) * scale / (k + 1) / allowed).max(initial=0.0)))
+        worst = max(worst, float((slope * scale / (k + 1) / allowed).max(initial=0.0)))
     return worst
 
 
@@ -170,11 +185,24 @@ def _parabola(run: runstate.Run, t0: float, row: np.ndarray, h: float, layout: L
 
 def _load(run: runstate.Run, t0: float, row: np.ndarray, times: np.ndarray, rows: np.ndarray) -> runstate.Run:
     """Put the seeds in place, and their polynomial behind the start, for the dense output of the first steps."""
-    nodes, values = np.append(t0, times), np.vstack([row, rows])
     h = times[0] - t0
-    for i in range(1, runstate.HISTORY):
-        t = t0 - i * h
-        others = [np.delete(nodes, j) for j in range(nodes.size)]
-        weights = [np.prod((t - x) / (nodes[j] - x)) for j, x in enumerate(others)]
-        run.rows[1 + i], run.nodes[1 + i] = weights @ values, t
+    steps = np.arange(1, runstate.HISTORY)
+    values = np.vstack([row, rows])
+    if np.allclose(times, t0 + h * np.arange(1, times.size + 1), rtol=0.0, atol=1e-9 * abs(h)):
+        weights = _backwards(values.shape[0])
+    else:
+        weights = _lagrange(np.append(t0, times), t0 - steps * h)
+    run.rows[1 + steps], run.nodes[1 + steps] = weights @ values, t0 - steps * h
     return run._replace(seeds=np.ascontiguousarray(rows))
+
+
+@cache
+def _backwards(n: int) -> np.ndarray:
+    """Weights of n points a step apart at the steps before them."""
+    return _lagrange(np.arange(float(n)), -np.arange(1.0, runstate.HISTORY))
+
+
+def _lagrange(nodes: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Weights (times, nodes) of the polynomial through values at the nodes."""
+    others = [np.delete(nodes, j) for j in range(nodes.size)]
+    return np.array([[np.prod((t - x) / (nodes[j] - x)) for j, x in enumerate(others)] for t in times])

@@ -1,0 +1,216 @@
+"""Modified BDF on the second-order index-3 equations, beside BDF on first-order forms and Radau IIA.
+
+    python benchmarks/second_order.py [--problems NAME ...] [--rounds N] [--out DIRECTORY]
+
+Writes second_order.md and second_order.json:
+
+- runs: steps, rejected steps, largest errors of q, v and lam, each over 1 + its largest value, in units of rtol = atol,
+  time of a step (fastest of several warm runs). The points that the starter of ModifiedBDF makes
+  count as steps, the smaller steps that it takes for them do not;
+- steps at equal error: those of ModifiedBDF over those of the other method, interpolated on its curve of error and
+  steps (both logarithmic; nothing is extrapolated), for the motion (the larger of q and v) and for lam;
+- time of a step in long runs of which only the end is stored;
+- stability: angles, error constants, and limits for the growth of steps, computed from the coefficients that runs use.
+"""
+
+# ruff: noqa: E402  (thread counts have to be set before NumPy is imported)
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import argparse
+import json
+import platform
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dalembert as da
+from dalembert.analysis import formulas
+from dalembert.integrators.base import Integrator
+from dalembert.integrators.modified_bdf import GROWTH_LIMITS
+from dalembert.table import markdown_table, print_table
+
+PROBLEMS = ("particle-on-circle", "particle-8.1.1", "pendulum", "slider-crank", "truck")
+SPANS = {"pendulum": (0.0, 4.0)}  # others: their own
+SHOWN = (1e-4, 1e-6, 1e-8)
+TOLERANCES = tuple(float(10.0**-k) for k in np.arange(2.0, 9.1, 0.5))  # of the curves
+DIRECT = "ModifiedBDF(5), index-3"
+METHODS: dict[str, tuple[Integrator, str]] = {
+    DIRECT: (da.ModifiedBDF(5), "index-3"),
+    "BDF(5), index-1": (da.BDF(5), "index-1"),
+    "BDF(5), stabilized-index-2": (da.BDF(5), "stabilized-index-2"),
+    "BDF(5), index-3": (da.BDF(5), "index-3"),
+    "Radau(3), index-3": (da.Radau(3), "index-3"),
+}
+ROUNDS = 7
+TARGETS = {"particle-8.1.1": 3.0, "truck": 30.0}  # us a step
+
+
+def run(name: str, method: str, tol: float, rounds: int) -> dict[str, Any]:
+    """One run, repeated for its time."""
+    problem = da.problems()[name]
+    integrator, form = METHODS[method]
+    sols = [
+        da.solve(
+            problem.system, SPANS.get(name, problem.t_span), problem.q0, problem.v0, method=integrator,
+            formulation=form, rtol=tol, atol=tol,
+        )
+        for _ in range(rounds)
+    ]  # fmt: skip
+    sol = sols[0]
+    out = {"problem": name, "method": method, "tol": tol, "steps": sol.stats.steps, "rejected": sol.stats.rejected}
+    if not sol.success:
+        return {**out, "failed": sol.status.name}
+    times = np.array(problem.reference_times) if problem.reference_times else sol.t
+    assert problem.reference is not None
+    exact, found = problem.reference(times), sol(times)  # type: ignore[arg-type]
+    for what in ("q", "v", "lam"):
+        largest = np.abs(getattr(found, what) - exact[what]).max() / (1 + np.abs(exact[what]).max())
+        out[what] = float(largest) / tol
+    return {**out, "us_per_step": 1e6 * min(s.stats.wall_time for s in sols) / sol.stats.steps}
+
+
+def error(row: dict[str, Any], what: str) -> float:
+    """Error of the motion or of lam, not in units of the tolerance."""
+    return float(row["tol"] * (max(row["q"], row["v"]) if what == "motion" else row["lam"]))
+
+
+def steps_at(curve: Sequence[dict[str, Any]], what: str, target: float) -> float | None:
+    """Steps that a method needs for an error: the first crossing of its curve, from loose tolerances to tight ones."""
+    points = [(np.log(error(r, what)), np.log(r["steps"])) for r in curve]
+    for (e0, n0), (e1, n1) in pairwise(points):
+        if e0 >= np.log(target) >= e1 and e0 > e1:
+            return float(np.exp(n0 + (n1 - n0) * (e0 - np.log(target)) / (e0 - e1)))
+    return None
+
+
+def ratios(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Steps of ModifiedBDF at the tolerances shown over those of the other methods at equal error."""
+    out = []
+    for row in runs:
+        if row["method"] != DIRECT or row["tol"] not in SHOWN or "failed" in row:
+            continue
+        for method in METHODS:
+            if method == DIRECT:
+                continue
+            curve = [r for r in runs if (r["problem"], r["method"]) == (row["problem"], method) and "failed" not in r]
+            line = {"problem": row["problem"], "tol": row["tol"], "method": method}
+            for what in ("motion", "lam"):
+                other = steps_at(curve, what, error(row, what))
+                line[what] = None if other is None else row["steps"] / other
+            out.append(line)
+    return out
+
+
+def speed(rounds: int) -> list[dict[str, Any]]:
+    """Time of a step in long runs, only the end stored."""
+    tight = {"rtol": 1e-6, "atol": 1e-6}
+    cases: list[tuple[str, float, dict[str, Any]]] = [
+        ("particle-8.1.1", 10.0, {"h": 1e-4}), ("pendulum", 100.0, tight), ("truck", 20.0, {"h": 1e-3}),
+        ("truck", 20.0, tight),
+    ]  # fmt: skip
+    out = []
+    for name, t_end, options in cases:
+        problem = da.problems()[name]
+        sols = [
+            da.solve(
+                problem.system, (0.0, t_end), problem.q0, problem.v0, method=da.ModifiedBDF(5), t_eval=[t_end],
+                **options,
+            )
+            for _ in range(rounds)
+        ]  # fmt: skip
+        steps = sols[0].stats.steps
+        out.append({
+            "problem": name, "steps": "h = 1e-04" if options.get("h") == 1e-4 else "h = 1e-03" if "h" in options else
+            "automatic, rtol = 1e-06", "count": steps, "success": bool(sols[0].success),
+            "us_per_step": 1e6 * min(s.stats.wall_time for s in sols) / steps, "target": TARGETS.get(name),
+        })  # fmt: skip
+    return out
+
+
+def stability() -> list[dict[str, Any]]:
+    """Angles, error constants and growth limits of the formulas."""
+    out = []
+    for k in range(1, 6):
+        row: dict[str, Any] = {"k": k}
+        for variant in ("regular", "interpolant"):
+            angle = formulas.angle(variant, k)  # type: ignore[arg-type]
+            constants = formulas.error_constants(variant, k)  # type: ignore[arg-type]
+            row[variant] = {"angle": None if np.isnan(angle) else angle, "C_v": constants[0], "C_a": constants[1]}
+        out.append({**row, "growth_limit": formulas.growth_limit(k), "growth_allowed": float(GROWTH_LIMITS[k])})
+    return out
+
+
+def tables(results: dict[str, Any]) -> list[tuple[str, list[str], list[list[Any]]]]:
+    """(title, header, rows) of all tables."""
+    runs = [r for r in results["runs"] if r["tol"] in SHOWN]
+    lines = [
+        [r["problem"], r["method"], f"{r['tol']:.0e}", r["steps"], r["rejected"],
+         *(r.get(x) for x in ("q", "v", "lam", "us_per_step"))]
+        for r in runs
+    ]  # fmt: skip
+    header = ["problem", "method", "rtol", "steps", "rejected", "q / rtol", "v / rtol", "lam / rtol", "us a step"]
+    angles = [
+        [s["k"], *(s[v][x] for v in ("regular", "interpolant") for x in ("angle", "C_v", "C_a")), s["growth_limit"],
+         s["growth_allowed"]]
+        for s in results["stability"]
+    ]  # fmt: skip
+    return [
+        ("Runs", header, lines),
+        (
+            "Steps of ModifiedBDF over those of other methods at equal error",
+            ["problem", "rtol", "other method", "error of the motion", "error of lam"],
+            [[r["problem"], f"{r['tol']:.0e}", r["method"], r["motion"], r["lam"]] for r in results["ratios"]],
+        ),
+        (
+            "Time of a step, long runs",
+            ["problem", "steps", "number", "us a step", "aim"],
+            [[r["problem"], r["steps"], r["count"], r["us_per_step"], r["target"]] for r in results["speed"]],
+        ),
+        (
+            "Formulas",
+            ["k", "regular: angle", "C_v", "C_a", "interpolant: angle", "C_v", "C_a", "growth limit", "growth allowed"],
+            angles,
+        ),
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description="Modified BDF beside BDF and Radau IIA.")
+    parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=PROBLEMS, metavar="NAME")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent / "results")
+    options = parser.parse_args(arguments)
+    runs = [
+        run(name, method, tol, options.rounds if tol in SHOWN else 1)
+        for name in options.problems
+        for method in METHODS
+        for tol in TOLERANCES
+    ]
+    results = {
+        "machine": platform.processor() or platform.machine(), "runs": runs, "ratios": ratios(runs),
+        "speed": speed(5 * options.rounds), "stability": stability(),
+    }  # fmt: skip
+    text = ["# Modified BDF beside BDF and Radau IIA", "", "Made by `benchmarks/second_order.py`; its head says how."]
+    for title, header, rows in tables(results):
+        print_table(title, header, rows, digits=3)
+        text += ["", f"## {title}", "", markdown_table(header, rows, digits=3)]
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "second_order.md").write_text("\n".join(text) + "\n", encoding="utf-8")
+    (options.out / "second_order.json").write_text(
+        json.dumps(results, indent=1, allow_nan=False) + "\n", encoding="utf-8"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

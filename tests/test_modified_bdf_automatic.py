@@ -1,0 +1,194 @@
+"""Modified BDF: order k in q, v and lam whatever the steps; automatic runs beside BDF; stability of its formulas."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert.analysis import formulas
+from dalembert.integrators.modified_bdf import GROWTH_LIMITS
+from dalembert.status import OptionError
+
+CIRCLE, STEADY = "particle-on-circle", "particle-8.1.1"  # Wunderlich 2.4.7 and 8.1.1
+SLACK = 0.15
+ORDERS = (1, 2, 3, 4, 5)
+
+
+# ---------------------------------------------------------------------- order on prescribed steps
+SPANS = {CIRCLE: 0.5, STEADY: 1.0}
+PATTERNS: dict[str, Any] = {
+    "constant": [1.0],
+    "alternating": [1.0, 2.0],
+    # twenty random steps over and over: every step differs from the one before however fine the grid
+    "random": np.random.default_rng(2005).uniform(0.5, 2.0, 20),
+}
+# fine enough for the leading term, coarse enough for eps/h^2 in lam; for k = 5 the two nearly meet
+COUNTS = {
+    CIRCLE: {1: (200, 400), 2: (200, 400), 3: (100, 200), 4: (100, 200), 5: (60, 100)},
+    STEADY: {1: (200, 400), 2: (200, 400), 3: (100, 200), 4: (40, 80), 5: (40, 80)},
+}
+
+
+def largest_errors(name: str, k: int, n: int, pattern: str) -> np.ndarray:
+    problem = da.problems()[name]
+    t0 = problem.t_span[0]
+    steps = np.resize(PATTERNS[pattern], n)
+    steps = steps * (SPANS[name] / steps.sum())
+    sol = da.solve(
+        problem.system, (t0, t0 + SPANS[name]), problem.q0, problem.v0, method=da.ModifiedBDF(k), h=list(steps)
+    )
+    assert sol.success, sol.message
+    exact = problem.reference(sol.t)
+    return np.array([np.abs(getattr(sol, what) - exact[what]).max() for what in ("q", "v", "lam")])
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("k", ORDERS)
+@pytest.mark.parametrize("name", SPANS)
+def test_order_whatever_the_steps(name: str, k: int, pattern: str) -> None:
+    """q, v and lam; on 8.1.1 q and v gain an order where k is even (the leading error term vanishes there)."""
+    n = COUNTS[name][k]
+    coarse, fine = (largest_errors(name, k, m, pattern) for m in n)
+    q, v, lam = np.log(coarse / fine) / np.log(n[1] / n[0])
+    slack = 2 * SLACK if k == 5 else SLACK
+    gained = 1 if name == STEADY and k % 2 == 0 else 0
+    assert abs(lam - k) < slack, lam
+    for slope in (q, v):
+        assert k - slack < slope < k + gained + slack, slope
+
+
+# ---------------------------------------------------------------------- automatic steps
+TIMES = {"pendulum": (0.0, 4.0)}
+TOLERANCES = (1e-4, 1e-6, 1e-8)
+# Largest errors of q and v in units of rtol, and of lam in units of 30 rtol (each over 1 + its largest value). As
+# measured, with room for a factor of 2; those of the pendulum grow with time.
+BOUNDS = {
+    CIRCLE: (120.0, 2.0), STEADY: (14.0, 1.0), "pendulum": (150.0, 12.0), "slider-crank": (80.0, 5.0),
+    "truck": (20.0, 1.0),
+}  # fmt: skip
+# Steps over those of BDF on the stabilized index-2 form. The slider crank begins with a fast motion, which the starter
+# resolves with steps of 0.009; from there order 5 may grow by no more than 15 % every sixth step.
+MORE_STEPS = {("truck", 1e-4): 1.5}
+
+
+@cache
+def automatic(name: str, tol: float, method: str) -> da.Solution:
+    problem = da.problems()[name]
+    choice, form = {
+        "modified": (da.ModifiedBDF(), "index-3"), "ggl": (da.BDF(), "stabilized-index-2"),
+        "index-3": (da.BDF(), "index-3"),
+    }[method]  # fmt: skip
+    sol = da.solve(
+        problem.system, TIMES.get(name, problem.t_span), problem.q0, problem.v0, method=choice, formulation=form,
+        rtol=tol, atol=tol,
+    )  # fmt: skip
+    assert sol.success, sol.message
+    return sol
+
+
+def scaled_errors(name: str, sol: da.Solution, tol: float) -> dict[str, float]:
+    problem = da.problems()[name]
+    times = np.array(problem.reference_times) if problem.reference_times else sol.t
+    exact, found = problem.reference(times), sol(times)
+    unit = {"q": tol, "v": tol, "lam": 30 * tol}
+    return {x: float(np.abs(getattr(found, x) - exact[x]).max() / (1 + np.abs(exact[x]).max()) / unit[x]) for x in unit}
+
+
+@pytest.mark.parametrize("tol", TOLERANCES)
+@pytest.mark.parametrize("name", BOUNDS)
+def test_automatic_runs(name: str, tol: float) -> None:
+    """No more steps than BDF on the stabilized index-2 form (exceptions above), errors that follow the tolerance."""
+    sol, bdf = automatic(name, tol, "modified"), automatic(name, tol, "ggl")
+    assert sol.stats.steps <= MORE_STEPS.get((name, tol), 1.0) * bdf.stats.steps
+    assert sol.stats.rejected <= 1 + sol.stats.steps // 50
+    found, (motion, force) = scaled_errors(name, sol, tol), BOUNDS[name]
+    assert found["q"] < motion, found
+    assert found["v"] < motion, found
+    assert found["lam"] < force, found
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_fewer_unknowns(name: str) -> None:
+    system = da.problems()[name].system
+    direct = sum(u.size for u in da.ModifiedBDF().unknowns(system, da.Index3()))
+    assert direct == system.nq + system.nlam
+    assert direct <= 0.6 * sum(u.size for u in da.StabilizedIndex2().unknowns(system))
+
+
+@pytest.mark.parametrize("tol", TOLERANCES)
+@pytest.mark.parametrize("name", [CIRCLE, STEADY, "pendulum", "slider-crank"])
+def test_no_spike_of_the_multiplier(name: str, tol: float) -> None:
+    """At every accepted step, after every change of step and order, the error of lam is of its usual size."""
+    assert jump(name, tol, "modified") < 20
+
+
+@pytest.mark.parametrize("tol", TOLERANCES)
+@pytest.mark.parametrize("name", [CIRCLE, "pendulum"])
+def test_dense_output(name: str, tol: float, tmp_path: Path) -> None:
+    """Between the steps as accurate as at them, in the points of the starter and where a run begins anew, too."""
+    sol = automatic(name, tol, "modified")
+    assert (sol.orders == -1).sum() >= 1  # seeds
+    times = np.linspace(sol.t[0], sol.t[-1], 2001)
+    reference = da.problems()[name].reference
+    sol.save(tmp_path / "run.nc")
+    for found in (sol, da.load(tmp_path / "run.nc")):
+        for what in ("q", "v"):
+            between = np.abs(getattr(found(times), what) - reference(times)[what]).max()
+            assert between < 1.5 * np.abs(getattr(sol, what) - reference(sol.t)[what]).max(), what
+
+
+def test_bdf_on_index_3_has_spikes() -> None:
+    """What the test above would see: jumps by 1e5 after changes of the step."""
+    assert jump(CIRCLE, 1e-8, "index-3") > 1e4
+
+
+def jump(name: str, tol: float, method: str) -> float:
+    """Largest over median error of lam at the steps (or over the tolerance, if that is larger)."""
+    sol = automatic(name, tol, method)
+    error = np.abs(sol.lam - da.problems()[name].reference(sol.t)["lam"]).max(axis=1)[1:]
+    assert np.unique(np.round(np.log(np.diff(sol.t)), 6)).size > 2 or name == STEADY  # steps did change
+    return float(error.max() / max(np.median(error), tol))
+
+
+@pytest.mark.parametrize("name", [CIRCLE, STEADY, "pendulum", "slider-crank"])
+def test_tight_tolerances(name: str) -> None:
+    """Second differences carry eps/h^2: lam follows the tolerance to 1e-10; what cannot be reached is refused."""
+    problem = da.problems()[name]
+    span = TIMES.get(name, problem.t_span)
+    sol = da.solve(problem.system, span, problem.q0, problem.v0, method="modified-bdf", rtol=1e-10, atol=1e-10)
+    assert sol.success, sol.message
+    assert scaled_errors(name, sol, 1e-10)["lam"] < 20
+    with pytest.raises(OptionError, match=r"modified BDF.*raise rtol to 5e-12"):
+        da.solve(problem.system, span, problem.q0, problem.v0, method="modified-bdf", rtol=1e-12, atol=1e-12)
+
+
+# ---------------------------------------------------------------------- stability of the formulas
+def test_angles_of_stability() -> None:
+    """Twice BDF has the angles of BDF [Hairer & Wanner II, section V.2]; the interpolant loses order 5."""
+    regular = [formulas.angle("regular", k) for k in ORDERS]
+    assert regular == pytest.approx([90.0, 90.0, 86.03, 73.35, 51.84], abs=0.02)
+    interpolant = [formulas.angle("interpolant", k) for k in ORDERS]
+    assert interpolant[:4] == pytest.approx([90.0, 90.0, 86.9, 72.7], abs=0.1)
+    assert np.isnan(interpolant[4])
+
+
+@pytest.mark.parametrize("k", ORDERS)
+def test_error_constants(k: int) -> None:
+    """BDF twice: -1/(k+1) and -2/(k+1); interpolation: 0 and -2 H_{k+1} / (k+2)."""
+    harmonic = sum(1 / m for m in range(1, k + 2))
+    assert formulas.error_constants("regular", k) == pytest.approx((-1 / (k + 1), -2 / (k + 1)), abs=1e-10)
+    assert formulas.error_constants("interpolant", k) == pytest.approx((0.0, -2 * harmonic / (k + 2)), abs=1e-10)
+
+
+@pytest.mark.parametrize("k", ORDERS)
+def test_growth_of_steps_is_below_the_limit(k: int) -> None:
+    """Neither the growth that is allowed nor any smaller step makes parasitic solutions grow."""
+    assert GROWTH_LIMITS[k] < formulas.growth_limit(k)
+    for constrained in (False, True):
+        assert max(formulas.parasitic_radius(k, r, constrained) for r in np.arange(0.1, 1.0, 0.05)) < 0.5
+        assert formulas.parasitic_radius(k, GROWTH_LIMITS[k], constrained) < 0.95
