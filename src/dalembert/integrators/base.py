@@ -85,8 +85,8 @@ class Integrator(ABC):
     self_starting: ClassVar[bool] = True
     # coefficients of constant steps: past rows are interpolated to a regular grid when the step changes
     regular: ClassVar[bool] = False
-    # order of the interpolant through past rows, if it is not that of the step
-    dense_order: ClassVar[int | None] = None
+    # order that dense output from both ends of a step has to have; None: the polynomial through past rows serves
+    hermite_order: ClassVar[int | None] = None
 
     @property
     def equations_key(self) -> tuple[Any, ...]:

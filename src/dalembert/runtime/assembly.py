@@ -23,7 +23,7 @@ from dalembert.numerics.layout import Layout
 from dalembert.numerics.multipliers import multiplier_stage
 from dalembert.numerics.newton import AT_D, N_COUNTERS, N_DATA, N_MEMORY, PATTERN, Newton
 from dalembert.numerics.nonlinear import Nonlinear
-from dalembert.numerics.projection import Projection
+from dalembert.numerics.projection import LEVELS, Projection
 from dalembert.numerics.runstate import N_NUMBERS
 from dalembert.numerics.stage import INDEX, Stage, StageData, StageSystem
 
@@ -43,6 +43,7 @@ class Assembly:
     multipliers: StageSystem
     labels: list[str]
     n_past: int  # entries of the row that a step leaves behind for later ones
+    dense: list[StageSystem]  # projection of what lies between steps
 
     @property
     def n_step(self) -> int:
@@ -56,13 +57,16 @@ class Assembly:
 
     def workspace(self, p: np.ndarray) -> Workspace:
         """Fresh work space for one run with the parameters ``p``."""
-        bound = [s.bind(self.kernels) for s in self.stages]
-        bound += [empty_stage() for _ in range(MAX_STAGES - len(bound))]
-        work = Workspace(
-            self, self.step.bind(self.kernels), (bound[0], bound[1], bound[2]), self.multipliers.bind(self.kernels), p
-        )
+        bound = self._bind(self.stages)
+        dense = bound if self.dense is self.stages else self._bind(self.dense)
+        work = Workspace(self, self.step.bind(self.kernels), bound, dense, self.multipliers.bind(self.kernels), p)
         work.set_invariants(np.zeros(self.system.nphi))
         return work
+
+    def _bind(self, systems: list[StageSystem]) -> tuple[Stage, Stage, Stage]:
+        bound = [s.bind(self.kernels) for s in systems]
+        bound += [empty_stage() for _ in range(MAX_STAGES - len(bound))]
+        return bound[0], bound[1], bound[2]
 
     def evaluate(self, name: str, t: np.ndarray, rows: np.ndarray, p: np.ndarray) -> np.ndarray:
         """A kernel of (row, [t, p]) along a run: t (nt,), rows (nt, n) -> (nt, n_out)."""
@@ -87,6 +91,7 @@ class Workspace:
     assembly: Assembly
     step: Newton
     stages: tuple[Stage, Stage, Stage]
+    dense: tuple[Stage, Stage, Stage]
     multipliers: Stage
     p: np.ndarray
 
@@ -99,7 +104,8 @@ class Workspace:
         n = self.assembly.layout.n
         start = self.assembly.parameters_at
         data_of(self.step)[start : start + self.p.size] = self.p
-        for stage in (*self.stages[: self.n_stages], self.multipliers):
+        n_dense = len(self.assembly.dense)
+        for stage in (*self.stages[: self.n_stages], *self.dense[:n_dense], self.multipliers):
             data_of(stage.newton)[1 + n :] = np.concatenate([self.p, phi0])
 
     def set_data(self, values: np.ndarray) -> None:
@@ -148,7 +154,23 @@ def make_layout(system: System, method: Integrator, formulation: Formulation) ->
     blocks = [(u.name, u.size) for u in method.row_blocks(system, formulation)]
     present = {name for name, _ in blocks}
     blocks += [(name, system.sizes[name]) for name in ("q", "v", "w", "s", "lam", "mu", "a") if name not in present]
+    if method.hermite_order is not None:
+        blocks.append(("r_dot", system.nr))
     return Layout(tuple(blocks))
+
+
+def dense_projection(projection: Projection | None, formulation: Formulation) -> Projection | None:
+    """Projection of what lies between steps: onto all that the steps themselves satisfy, and velocities with positions.
+
+    Step equations that keep positions on the constraints change velocities along M^-1 G^T: what they leave of that is
+    taken out in the metric of the mass matrix. Constraints that the steps drift off from are left alone.
+    """
+    if not formulation.satisfies:
+        return projection
+    kept = formulation.satisfies | set(projection.levels if projection is not None else ())
+    levels = LEVELS if "position" in kept else tuple(x for x in LEVELS if x in kept)
+    base = Projection(invariants=False) if projection is None else projection
+    return replace(base, levels=levels, weight="mass" if base.weight is None else base.weight, error="plain")
 
 
 def assemble(
@@ -158,6 +180,8 @@ def assemble(
     layout = make_layout(system, method, formulation)
     data = StageData.make(system, layout)
     stage_systems = projection.stages(data) if projection is not None else []
+    between = dense_projection(projection, formulation)
+    dense_systems = between.stages(data) if between is not None and between != projection else []
     multiplier_system = multiplier_stage(data)
     step_system, equations, n_past = _step(system, method, formulation, layout)
     if projection is None and formulation.satisfies & {"position", "velocity"}:
@@ -181,12 +205,13 @@ def assemble(
         )  # fmt: skip
 
     stage_systems = [planned(s) for s in stage_systems]
+    dense_systems = [planned(s.named(f"dense-{s.system.name}")) for s in dense_systems]
     multiplier_system = planned(multiplier_system)
 
     requests = step_system.requests() + multiplier_system.requests() + _level_requests(system, layout)
     if formulation.monitors:
         requests.append(_monitor_request(system, formulation, layout))
-    for s in stage_systems:
+    for s in (*stage_systems, *dense_systems):
         requests += s.requests()
     empty = ca.SX.zeros(0, 1)
     if equations.update is not None:
@@ -201,8 +226,9 @@ def assemble(
         behind_x = ca.vertcat(step_system.d, ca.SX.sym("F", step_system.n), dx)
         requests.append(Request("response", step_system.x, behind_x, estimate, step_system.env))
     return Assembly(
-        system, layout, build_kernels(requests), step_system, stage_systems, multiplier_system, equations.labels, n_past
-    )
+        system, layout, build_kernels(requests), step_system, stage_systems, multiplier_system, equations.labels, n_past,
+        stage_systems if between == projection else dense_systems,
+    )  # fmt: skip
 
 
 def _step(
