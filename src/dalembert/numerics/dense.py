@@ -22,7 +22,7 @@ takes them up; every sweep gains an order, to O(h^10) in q. Sweeps that do not c
 fastest motion) are dropped.
 
 On index 3 the velocities at the ends are off by M^-1 G^T (.) [HW96, VII.6]: projected in the metric of the mass matrix
-they are as accurate as the positions. See `runtime.assembly.dense_projection`.
+they are as accurate as the positions. See `projection.between_steps`.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def settle(run, stages, multipliers, t, row):  # type: ignore[no-untyped-def]
 @inner
 def prepare(run, stages, multipliers, t0, left, t1, right):  # type: ignore[no-untyped-def]
     """Ends and corrections of the interpolant of one step, into run.dense."""
-    dense, places = run.dense, run.places
+    dense = run.dense
     copy(left, dense[LEFT])
     copy(right, dense[RIGHT])
     code = settle(run, stages, multipliers, t0, dense[LEFT])
@@ -270,7 +270,11 @@ def _interpolate(places, nodes, rows, orders, times, weights, out):  # type: ign
     hermitian = places[HERMITE] == 1
     for i in range(times.size):
         t, row = times[i], out[i]
-        low = max(find_step(nodes, t), 1)
+        low = find_step(nodes, t)
+        if nodes[low] == t:
+            copy(rows[low], row)
+            continue
+        low = max(low, 1)
         order = min(orders[low], ALGEBRAIC) if hermitian else orders[low]
         lagrange(nodes, rows, low, order, t, weights, row)
         if hermitian:

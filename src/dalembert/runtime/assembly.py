@@ -23,7 +23,7 @@ from dalembert.numerics.layout import Layout
 from dalembert.numerics.multipliers import multiplier_stage
 from dalembert.numerics.newton import AT_D, N_COUNTERS, N_DATA, N_MEMORY, PATTERN, Newton
 from dalembert.numerics.nonlinear import Nonlinear
-from dalembert.numerics.projection import LEVELS, Projection
+from dalembert.numerics.projection import Projection, between_steps
 from dalembert.numerics.runstate import N_NUMBERS
 from dalembert.numerics.stage import INDEX, Stage, StageData, StageSystem
 
@@ -159,20 +159,6 @@ def make_layout(system: System, method: Integrator, formulation: Formulation) ->
     return Layout(tuple(blocks))
 
 
-def dense_projection(projection: Projection | None, formulation: Formulation) -> Projection | None:
-    """Projection of what lies between steps: onto all that the steps themselves satisfy, and velocities with positions.
-
-    Step equations that keep positions on the constraints change velocities along M^-1 G^T: what they leave of that is
-    taken out in the metric of the mass matrix. Constraints that the steps drift off from are left alone.
-    """
-    if not formulation.satisfies:
-        return projection
-    kept = formulation.satisfies | set(projection.levels if projection is not None else ())
-    levels = LEVELS if "position" in kept else tuple(x for x in LEVELS if x in kept)
-    base = Projection(invariants=False) if projection is None else projection
-    return replace(base, levels=levels, weight="mass" if base.weight is None else base.weight, error="plain")
-
-
 def assemble(
     system: System, method: Integrator, formulation: Formulation, projection: Projection | None, start: dict[str, Any]
 ) -> Assembly:
@@ -180,7 +166,7 @@ def assemble(
     layout = make_layout(system, method, formulation)
     data = StageData.make(system, layout)
     stage_systems = projection.stages(data) if projection is not None else []
-    between = dense_projection(projection, formulation)
+    between = between_steps(projection, formulation.satisfies)
     dense_systems = between.stages(data) if between is not None and between != projection else []
     multiplier_system = multiplier_stage(data)
     step_system, equations, n_past = _step(system, method, formulation, layout)
@@ -225,10 +211,11 @@ def assemble(
         # the loop keeps x, d, F and dx one behind the other
         behind_x = ca.vertcat(step_system.d, ca.SX.sym("F", step_system.n), dx)
         requests.append(Request("response", step_system.x, behind_x, estimate, step_system.env))
+    dense = stage_systems if between == projection else dense_systems
+    kernels = build_kernels(requests)
     return Assembly(
-        system, layout, build_kernels(requests), step_system, stage_systems, multiplier_system, equations.labels, n_past,
-        stage_systems if between == projection else dense_systems,
-    )  # fmt: skip
+        system, layout, kernels, step_system, stage_systems, multiplier_system, equations.labels, n_past, dense
+    )
 
 
 def _step(
