@@ -161,7 +161,7 @@ class Solution:
     def _interpolate(self, times: np.ndarray) -> dict[str, np.ndarray]:
         """The polynomials of the dense output on stored points, without the model."""
         from dalembert.numerics.compiled import interpolate
-        from dalembert.numerics.dense import N_PLACES
+        from dalembert.numerics.hermite import N_PLACES
 
         r_dot = self.extra.get("r_dot", np.zeros((self.t.size, 0)))
         blocks = [*(self.parts[name] for name in PARTS), r_dot]

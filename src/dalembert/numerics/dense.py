@@ -9,17 +9,18 @@ Multistep methods of first order: the polynomial through past rows that the meth
 
 All others (flat spaces): Hermite interpolation between the two ends of a step, s = (t - t0) / h,
 
-    v(s) = cubic through v0, a0, v1, a1  +  30 s^2 (1 - s)^2 E,     E = (q1 - q0)/h - (v0 + v1)/2 - h (a0 - a1)/12
-    q(s) = q0 + h int_0^s v                                         the quintic through q, v, a of both ends
+    q(s) = the quintic through q, v, a of both ends,     v(s) = q'(s) / h
 
-with a solved for at the ends. Errors are O(h^6) in q and O(h^5) in v. Methods of higher order, and dynamic states r (of
-which only r, r' are known at the ends), get `INNER` more conditions by bootstrapping [EJNT86]: the interpolant is
-evaluated inside of the step, put onto the constraints, its accelerations are solved for there, and
+with a solved for at the ends. Errors are O(h^6) in q and O(h^5) in v. One-step methods of high order, whose steps are
+long, and dynamic states r, of which only r and r' are known at the ends, get `INNER` more conditions by bootstrapping
+[EJNT86]: the interpolant is evaluated inside of the step, put onto the constraints, and its accelerations there are
+taken up by
 
-    q(s) + sum_i B_i(s) d_i,   B_i = s^3 (1-s)^3 p_i,  B_i''(s_j) = delta_ij,   d_i = h^2 (a_i - q''(s_i))
+    q(s) = quintic + sum_i B_i(s) d_i,    B_i = s^3 (1-s)^3 p_i,  B_i''(s_j) = delta_ij,  d_i = h^2 a_i - quintic''(s_i)
+    v(s) = cubic(v, a) + sum_i C_i(s) e_i,  C_i = s^2 (1-s)^2 p_i,  C_i'(s_j) = delta_ij,  e_i = h a_i - cubic'(s_i)
 
-takes them up; every sweep gains an order, to O(h^10) in q. Sweeps that do not contract (steps much longer than the
-fastest motion) are dropped.
+and r like v. Every sweep gains an order, to O(h^12) in q and O(h^10) in v. Here v is not q': errors of q, divided by h,
+would be larger than those of v. Sweeps that do not contract (steps much longer than the fastest motion) are dropped.
 
 On index 3 the velocities at the ends are off by M^-1 G^T (.) [HW96, VII.6]: projected in the metric of the mass matrix
 they are as accurate as the positions. See `projection.between_steps`.
@@ -28,8 +29,26 @@ they are as accurate as the positions. See `projection.between_steps`.
 from __future__ import annotations
 
 import numpy as np
-from numpy.polynomial import Polynomial
 
+from dalembert.numerics.hermite import (
+    AT_A,
+    AT_Q,
+    AT_R,
+    AT_R_DOT,
+    AT_V,
+    CORRECTIONS,
+    HERMITE,
+    INNER,
+    LEFT,
+    N_R,
+    N_V,
+    POINTS,
+    RIGHT,
+    TRIAL,
+    cubic,
+    hermite,
+    quintic,
+)
 from dalembert.numerics.interpolation import lagrange_weights
 from dalembert.numerics.native import inner
 from dalembert.numerics.newton import CONVERGED
@@ -45,86 +64,11 @@ from dalembert.numerics.runstate import (
 )
 from dalembert.numerics.stage import run_stage
 
-INNER = 4
-SWEEPS = 3
+SWEEPS = 5
 CONTRACTION = 0.3  # of the changes from sweep to sweep, at least
-SETTLED = 1e-3  # changes of this size, in units of the tolerance, need no further sweep
+SETTLED = 1e-6  # changes of this size, in units of the tolerance, need no further sweep
+HARMLESS = 1e-2  # changes of this size need not contract: they may be rounding
 ALGEBRAIC = 3  # degree of the polynomial for what is neither q, v nor r, where these are Hermite
-EPS = float(np.finfo(float).eps)
-
-# positions in Run.places: Hermite or not, where blocks begin, and their sizes
-HERMITE, AT_Q, AT_V, AT_A, N_V, AT_R, AT_R_DOT, N_R = range(8)
-N_PLACES = 8
-# rows of Run.dense: both ends, a trial, then the corrections d_i (in the places of q and r)
-LEFT, RIGHT, TRIAL, CORRECTIONS = range(4)
-N_DENSE_ROWS = CORRECTIONS + INNER
-
-
-def _factors(power: int, derivative: int) -> np.ndarray:
-    """Coefficients (INNER, INNER) of p_i: (s (1-s))^power p_i has the ``derivative`` delta_ij at the points j."""
-    u = Polynomial([0.0, 1.0, -1.0]) ** power
-    points = np.arange(1, INNER + 1) / (INNER + 1)
-    values = [[(u * Polynomial.basis(j)).deriv(derivative)(s) for j in range(INNER)] for s in points]
-    return np.ascontiguousarray(np.linalg.inv(np.array(values)).T)
-
-
-# Equidistant points: at Gauss or Lobatto points the conditions would depend on each other, as int B'' = 0.
-POINTS = np.arange(1, INNER + 1) / (INNER + 1)
-FACTORS_Q = _factors(3, 2)
-FACTORS_R = _factors(2, 1)
-
-
-@inner
-def hermite(left, right, dense, places, corrected, s, h, out):  # type: ignore[no-untyped-def]
-    """q, v, a, r, r' at t0 + s h into their places of a row."""
-    u, du = s * (1.0 - s), 1.0 - 2.0 * s
-    s2, s3, s4 = s * s, s * s * s, s * s * s * s
-    for j in range(places[N_V]):
-        iq, iv, ia = places[AT_Q] + j, places[AT_V] + j, places[AT_A] + j
-        q0, v0, a0 = left[iq], left[iv], h * left[ia]
-        q1, v1, a1 = right[iq], right[iv], h * right[ia]
-        defect = (q1 - q0) - 0.5 * h * (v0 + v1) - h * (a0 - a1) / 12.0  # h E
-        q = q0 + h * (v0 * (s - s3 + 0.5 * s4) + v1 * (s3 - 0.5 * s4))
-        q += h * (a0 * (0.5 * s2 - 2.0 * s3 / 3.0 + 0.25 * s4) + a1 * (0.25 * s4 - s3 / 3.0))
-        q += defect * s3 * (10.0 - 15.0 * s + 6.0 * s2)
-        if abs(defect) <= 8.0 * EPS * max(abs(q0), abs(q1)):  # rounding: velocities alone know better
-            defect = 0.0
-        hv = h * (v0 * (1.0 - 3.0 * s2 + 2.0 * s3) + v1 * (3.0 * s2 - 2.0 * s3))
-        hv += h * (a0 * (s - 2.0 * s2 + s3) + a1 * (s3 - s2)) + defect * 30.0 * u * u
-        hha = h * (6.0 * u * (v1 - v0) + a0 * (1.0 - 4.0 * s + 3.0 * s2) + a1 * (3.0 * s2 - 2.0 * s))
-        hha += defect * 60.0 * u * du
-        if corrected:
-            for i in range(INNER):
-                p, dp, ddp = polynomial(FACTORS_Q[i], s)
-                d = dense[CORRECTIONS + i, iq]
-                w, dw, ddw = u * u * u, 3.0 * u * u * du, 6.0 * u * (du * du - u)
-                q += d * w * p
-                hv += d * (dw * p + w * dp)
-                hha += d * (ddw * p + 2.0 * dw * dp + w * ddp)
-        out[iq], out[iv], out[ia] = q, hv / h, hha / (h * h)
-    for j in range(places[N_R]):
-        ir, id_ = places[AT_R] + j, places[AT_R_DOT] + j
-        r0, r1, b0, b1 = left[ir], right[ir], h * left[id_], h * right[id_]
-        r = r0 + (r1 - r0) * (3.0 * s2 - 2.0 * s3) + b0 * (s - 2.0 * s2 + s3) + b1 * (s3 - s2)
-        hr = 6.0 * u * (r1 - r0) + b0 * (1.0 - 4.0 * s + 3.0 * s2) + b1 * (3.0 * s2 - 2.0 * s)
-        if corrected:
-            for i in range(INNER):
-                p, dp, ddp = polynomial(FACTORS_R[i], s)
-                d = dense[CORRECTIONS + i, ir]
-                r += d * u * u * p
-                hr += d * (2.0 * u * du * p + u * u * dp)
-        out[ir], out[id_] = r, hr / h
-
-
-@inner
-def polynomial(factors, s):  # type: ignore[no-untyped-def]
-    """Value, first and second derivative."""
-    p, dp, ddp = 0.0, 0.0, 0.0
-    for k in range(INNER - 1, -1, -1):
-        ddp = ddp * s + 2.0 * dp
-        dp = dp * s + p
-        p = p * s + factors[k]
-    return p, dp, ddp
 
 
 @inner
@@ -149,17 +93,46 @@ def prepare(run, stages, multipliers, t0, left, t1, right):  # type: ignore[no-u
         code = settle(run, stages, multipliers, t1, dense[RIGHT])
     if code != CONVERGED or run.whole[INNER_POINTS] == 0:
         return code
-    dense[CORRECTIONS:] = 0.0
     h, last = t1 - t0, np.inf
+    begin(dense, run.places, h)
     for _ in range(SWEEPS):
         change = sweep(run, stages, multipliers, t0, h)
-        if not change <= CONTRACTION * last:  # NaN too: no solution there
-            dense[CORRECTIONS:] = 0.0
+        if not change <= max(CONTRACTION * last, HARMLESS):  # NaN too: no solution there
+            begin(dense, run.places, h)
             break
-        if change <= SETTLED:
+        if change <= SETTLED or change > CONTRACTION * last:
             break
         last = change
     return CONVERGED
+
+
+@inner
+def begin(dense, places, h):  # type: ignore[no-untyped-def]
+    """Corrections that make v the derivative of the quintic, to begin with."""
+    dense[CORRECTIONS:] = 0.0
+    left, right = dense[LEFT], dense[RIGHT]
+    for i in range(INNER):
+        for j in range(places[N_V]):
+            iv, ia = places[AT_V] + j, places[AT_A] + j
+            a = quintic(left, right, places, j, POINTS[i], h)[2]
+            slope = cubic(left[iv], h * left[ia], right[iv], h * right[ia], POINTS[i])[1]
+            dense[CORRECTIONS + i, iv] = a / h - slope
+
+
+@inner
+def correct_rate(run, i, rate, point, value, h):  # type: ignore[no-untyped-def]
+    """Let entry i have the derivative ``value`` at a point. Returns the change in units of the tolerance."""
+    dense = run.dense
+    d0, d1 = h * dense[LEFT, rate], h * dense[RIGHT, rate]
+    slope = cubic(dense[LEFT, i], d0, dense[RIGHT, i], d1, POINTS[point])[1]
+    return replace(run, point, i, h * value - slope)
+
+
+@inner
+def replace(run, point, i, value):  # type: ignore[no-untyped-def]
+    change = abs(value - run.dense[CORRECTIONS + point, i])
+    run.dense[CORRECTIONS + point, i] = value
+    return change / (run.atol[i] + run.rtol[i] * run.peak[i])
 
 
 @inner
@@ -168,27 +141,20 @@ def sweep(run, stages, multipliers, t0, h):  # type: ignore[no-untyped-def]
     dense, places = run.dense, run.places
     row, change = dense[TRIAL], 0.0
     for i in range(INNER):
-        s, d = POINTS[i], dense[CORRECTIONS + i]
+        s = POINTS[i]
         for j in range(row.size):
             row[j] = (1.0 - s) * dense[LEFT, j] + s * dense[RIGHT, j]
         hermite(dense[LEFT], dense[RIGHT], dense, places, True, s, h, row)
-        # what the corrected interpolant has there: d_i is added to it
-        for j in range(places[N_V]):
-            d[places[AT_A] + j] = row[places[AT_A] + j]
-        for j in range(places[N_R]):
-            d[places[AT_R_DOT] + j] = row[places[AT_R_DOT] + j]
         if settle(run, stages, multipliers, t0 + s * h, row) != CONVERGED:
             return np.nan
         for j in range(places[N_V]):
-            iq, ia = places[AT_Q] + j, places[AT_A] + j
-            x = h * h * (row[ia] - d[ia])
-            d[iq] += x
-            change = max(change, abs(x) / (run.atol[iq] + run.rtol[iq] * run.peak[iq]))
+            ia = places[AT_A] + j
+            a = quintic(dense[LEFT], dense[RIGHT], places, j, s, h)[2]
+            change = max(change, replace(run, i, places[AT_Q] + j, h * h * row[ia] - a))
+            change = max(change, correct_rate(run, places[AT_V] + j, ia, i, row[ia], h))
         for j in range(places[N_R]):
-            ir, id_ = places[AT_R] + j, places[AT_R_DOT] + j
-            x = h * (row[id_] - d[id_])
-            d[ir] += x
-            change = max(change, abs(x) / (run.atol[ir] + run.rtol[ir] * run.peak[ir]))
+            id_ = places[AT_R_DOT] + j
+            change = max(change, correct_rate(run, places[AT_R] + j, id_, i, row[id_], h))
     return change
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator
 from dalembert.model.system import System
-from dalembert.numerics import dense, runstate
+from dalembert.numerics import hermite, runstate
 from dalembert.numerics.compiled import evaluate, integrate
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import N_COUNTERS, N
@@ -163,9 +163,9 @@ def _prepare(
     whole[runstate.GUARDED] = int(options.rtol.min() >= ROUNDING)
     whole[runstate.N_DENSE] = len(assembly.dense)
     places = _places(system, method, layout)
-    # the quintic of both ends has order 5 in q, v and lam; r is known with its first derivative only
-    if places[dense.HERMITE] and ((method.hermite_order or 0) > 5 or system.nr):
-        whole[runstate.INNER_POINTS] = dense.INNER
+    # the quintic of both ends serves short steps; r is known with its first derivative only
+    if places[hermite.HERMITE] and ((method.one_step and (method.hermite_order or 0) > 3) or system.nr):
+        whole[runstate.INNER_POINTS] = hermite.INNER
     tolerance = float(max(options.rtol.max(), options.atol.max()))
     real[runstate.ESTIMATE_SCALE] = method.estimate_scale(system, formulation, tolerance)
     parts = {
@@ -203,7 +203,7 @@ def _prepare(
         counters=np.zeros(N_COUNTERS, dtype=np.int64), event_values=np.zeros((3, options.event_rules.shape[1])),
         event_rules=options.event_rules.copy(), finished=np.zeros(n),
         watched=np.concatenate([[1.0, 0.0, options.t0], work.p, np.zeros(formulation.data_size(system))]),
-        seeds=np.zeros((0, n)), dense=np.zeros((dense.N_DENSE_ROWS, n)), places=places,
+        seeds=np.zeros((0, n)), dense=np.zeros((hermite.N_DENSE_ROWS, n)), places=places,
     )  # fmt: skip
 
 
@@ -212,7 +212,7 @@ def _places(system: System, method: Integrator, layout: Layout) -> np.ndarray:
 
     On a group q'' is not a: there, and for methods whose past rows are as good, the polynomial through these serves.
     """
-    out = np.zeros(dense.N_PLACES, dtype=np.int64)
+    out = np.zeros(hermite.N_PLACES, dtype=np.int64)
     if method.hermite_order is not None and system.space.flat:
         at = (layout.slice(name).start for name in ("q", "v", "a"))
         out[:] = [1, *at, system.nv, layout.slice("r").start, layout.slice("r_dot").start, system.nr]
