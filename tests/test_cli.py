@@ -58,7 +58,7 @@ def test_version(call):
 def test_list(call):
     result = call("list")
     assert result.code == 0
-    for name in (*da.problems(), *da.methods(), *da.formulations(), *cli.known_papers()):
+    for name in (*da.problems(), *da.methods(), *da.formulations(), *cli.reproduce.known_papers()):
         assert name in result.out
 
 
@@ -106,7 +106,7 @@ def test_run_that_fails_keeps_what_it_has(call, tmp_path, monkeypatch):
     def stop_early(*args, **kwargs):
         return da.solve(*args, **kwargs, max_steps=20)
 
-    monkeypatch.setattr(cli, "dalembert", SimpleNamespace(solve=stop_early))
+    monkeypatch.setattr(cli.run, "dalembert", SimpleNamespace(solve=stop_early))
     result = call("run", "pendulum", "--save", tmp_path / "a.nc", "--plot", tmp_path / "a.png")
     assert result.code == 1
     assert "Raise max_steps" in result.out
@@ -134,7 +134,7 @@ def test_interrupt_before_the_run(call, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "dalembert", SimpleNamespace(solve=interrupt))
+    monkeypatch.setattr(cli.run, "dalembert", SimpleNamespace(solve=interrupt))
     result = call("run", "pendulum")
     assert result.code == 130
     assert "interrupted" in result.err
@@ -284,7 +284,7 @@ def paper(monkeypatch):
         ]  # fmt: skip
 
     entry = SimpleNamespace(name="a-1990", title="A. Uthor, Title", run=run)
-    monkeypatch.setattr(cli, "known_papers", lambda: {"a-1990": entry})
+    monkeypatch.setattr(cli.reproduce, "known_papers", lambda: {"a-1990": entry})
 
 
 @pytest.mark.usefixtures("paper")

@@ -376,7 +376,7 @@ def _solution(
         fresh.set_invariants(work.levels(options.t0, result.rows[0])["phi"])
         out = np.empty((times.size, layout.n))
         failures = evaluate_dense()(
-            result.state, fresh.stages, fresh.multipliers, result.t, result.rows, result.orders, times, out
+            result.state, fresh.dense, fresh.multipliers, result.t, result.rows, result.orders, times, out
         )
         if failures:
             raise ValueError(f"{failures} of {times.size} points could not be put back onto the constraints.")
@@ -406,6 +406,7 @@ def _solution(
         system_name=system.name,
         dense=options.t_eval is None,
         evaluator=dense,
+        hermite=bool(result.state.places[0]),
         drift_of=drift,
         energy_of=energy if system.energy is not None else None,
         extra={name: result.rows[:, layout.slice(name)] for name, size in layout.blocks if _shown(name) and size},

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from dalembert.numerics.interpolation import stored_points
 from dalembert.status import Stats, Status
 
 # what a solution holds besides q and v, if the system has it
@@ -99,6 +98,7 @@ class Solution:
     drift_of: Callable[[], Drift] | None = field(default=None, repr=False)
     energy_of: Callable[[], np.ndarray] | None = field(default=None, repr=False)
     extra: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    hermite: bool = False  # dense output is made from both ends of a step, not from past points
 
     @property
     def success(self) -> bool:
@@ -138,11 +138,11 @@ class Solution:
         return self.parts["mu"]
 
     def __call__(self, t: Any) -> State:
-        """Dense output: the solution at ``t`` (scalar or (m,)), of the order of the method.
+        """Dense output: the solution at ``t`` (scalar or (m,)), about as accurate as the steps.
 
         Positions and velocities are interpolated and put back onto the constraints that the run was projected onto;
-        multipliers and accelerations are those that belong to them. A solution loaded from a file interpolates all
-        quantities alike.
+        multipliers and accelerations are those that belong to them. A solution loaded from a file has the same
+        polynomials but no model to do that with.
         """
         times = np.ascontiguousarray(np.atleast_1d(np.asarray(t, dtype=float)))
         if times.ndim != 1:
@@ -159,17 +159,22 @@ class Solution:
         return State(times, **rows)
 
     def _interpolate(self, times: np.ndarray) -> dict[str, np.ndarray]:
-        """Polynomials through stored points only."""
-        nodes, out = self.t, {name: np.empty((times.size, x.shape[1])) for name, x in self.parts.items()}
-        sign = 1.0 if nodes[-1] >= nodes[0] else -1.0
-        for i, t in enumerate(times):
-            last = min(max(int(np.searchsorted(sign * nodes, sign * t)), 1), nodes.size - 1)
-            first, count = stored_points.py_func(self.orders, last)
-            x = nodes[first : first + count]
-            weights = np.array([np.prod((t - np.delete(x, j)) / (x[j] - np.delete(x, j))) for j in range(x.size)])
-            for name, values in self.parts.items():
-                out[name][i] = weights @ values[first : first + count]
-        return out
+        """The polynomials of the dense output on stored points, without the model."""
+        from dalembert.numerics.compiled import interpolate
+        from dalembert.numerics.hermite import N_PLACES
+
+        r_dot = self.extra.get("r_dot", np.zeros((self.t.size, 0)))
+        blocks = [*(self.parts[name] for name in PARTS), r_dot]
+        starts = np.cumsum([0, *(x.shape[1] for x in blocks)])
+        at = dict(zip((*PARTS, "r_dot"), starts, strict=False))
+        places = np.zeros(N_PLACES, dtype=np.int64)
+        if self.hermite:
+            places[:] = [1, at["q"], at["v"], at["a"], self.v.shape[1], at["r"], at["r_dot"], r_dot.shape[1]]
+        out = np.empty((times.size, starts[-1]))
+        rows = np.ascontiguousarray(np.hstack(blocks), dtype=float)
+        nodes, orders = np.ascontiguousarray(self.t, dtype=float), np.ascontiguousarray(self.orders, dtype=np.int64)
+        interpolate()(places, nodes, rows, orders, times, np.zeros(self.t.size), out)
+        return {name: out[:, at[name] : at[name] + self.parts[name].shape[1]] for name in PARTS}
 
     @cached_property
     def drift(self) -> Drift:

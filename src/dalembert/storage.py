@@ -218,6 +218,7 @@ def _record(solution: Solution) -> _Record:
         "status": solution.status.name,
         "message": _text(solution.message),
         "dense": int(solution.dense),
+        "hermite": int(solution.hermite),
         "event_functions": len(counts),
         "has_drift": int(solution.drift_of is not None and "drift" not in missing),
         "has_energy": int(solution.energy_of is not None and "energy" not in missing),
@@ -317,6 +318,7 @@ def _solution(record: _Record) -> Solution:
         parameters=json.loads(attributes["parameters"]),
         system_name=attributes["system_name"],
         dense=bool(attributes["dense"]),
+        hermite=bool(attributes.get("hermite", 0)),  # files of earlier versions: past points
         drift_of=_stored(drift) if attributes["has_drift"] else _lost("constraint residuals", missing.get("drift")),
         extra={name: data[EXTRA + name] if n else np.zeros((t.size, 0)) for name, n in extra.items()},
         energy_of=_stored(data["energy"]) if attributes["has_energy"] else _lost("energy", missing.get("energy")),

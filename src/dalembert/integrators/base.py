@@ -98,8 +98,8 @@ class Integrator(ABC):
     regular: ClassVar[bool] = False
     # smallest tolerance of automatic steps that rounding errors allow
     smallest_rtol: ClassVar[float] = 0.0
-    # order of the interpolant through past rows, if it is not that of the step
-    dense_order: ClassVar[int | None] = None
+    # order that dense output from both ends of a step has to have; None: the polynomial through past rows serves
+    hermite_order: ClassVar[int | None] = None
 
     @property
     def equations_key(self) -> tuple[Any, ...]:

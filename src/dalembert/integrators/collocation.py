@@ -22,25 +22,29 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar
 
 import casadi as ca
 import numpy as np
-from numba import carray, cfunc
 
 from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.base import Integrator, StepData, StepEquations
+from dalembert.integrators.stages import (
+    STAGE,
+    last_row_function,
+    past_row,
+    split_stages,
+    stage_columns,
+    stage_unknowns,
+    stage_weights,
+    write_stages,
+)
 from dalembert.integrators.tableaus import Tableau
 from dalembert.model.point import Environment
 from dalembert.model.system import System
-from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
 from dalembert.numerics.layout import Layout
-from dalembert.numerics.runstate import FIRST, N_COEFFICIENTS, PREDICTOR, SECOND
 from dalembert.status import OptionError
 
-# what a stage solves for, with the power of h that its updates have in the units of the row entry named
-_STAGE = (("a", "v", 1), ("r_dot", "r", 1), ("w", "w", 0), ("s", "s", 0), ("lam", "lam", 0), ("mu", "mu", 0))
 _STATE = ("q", "v", "r")
 
 
@@ -74,9 +78,8 @@ class CollocationMethod(Integrator):
         return self.tableau.estimate_order, self.tableau.estimate_order
 
     @property
-    def dense_order(self) -> int:  # type: ignore[override]
-        """Two above the estimate, as steps are longer than it asks for; more would amplify errors of long steps."""
-        return min(self.tableau.order, self.tableau.estimate_order + 2)
+    def hermite_order(self) -> int:  # type: ignore[override]
+        return self.tableau.order
 
     def orders(self, system: System, formulation: Formulation) -> dict[str, int]:
         """Orders of convergence of q, v and lam: p, or the stage order n [HW96, VII.4, Table 4.1; VII.6].
@@ -119,8 +122,7 @@ class CollocationMethod(Integrator):
             )
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
-        sizes = {**system.sizes, "r_dot": system.nr}
-        return [Unknown(f"{n}{i}", sizes[n], False) for i in range(len(self.tableau.c)) for n, _, _ in _STAGE]
+        return stage_unknowns(system, len(self.tableau.c))
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
         index = {u.name: u for u in formulation.unknowns(system)}
@@ -128,38 +130,20 @@ class CollocationMethod(Integrator):
         return [*blocks, Unknown("a", system.nv, False, controlled=False)]
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
-        parts = []
-        for _ in self.tableau.c:
-            for _, row_block, power in _STAGE:
-                index = layout.indices((row_block,))
-                parts.append(np.array([index, np.full(index.size, power)]))
-        return np.concatenate(parts, axis=1).astype(np.int64)
+        return stage_weights(layout, len(self.tableau.c))
 
     def equations(
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
     ) -> StepEquations:
         system, tableau, h, t0 = env.system, self.tableau, data.h, data.t - data.h
-        old = layout.split(data.first)
-        stage = self._split(system, x)
-        labels, residuals, rows = [], [], []
+        old = past_row(layout, data.first)
+        stage = split_stages(system, x, len(tableau.c))
+        points = []
         for i, c in enumerate(tableau.c):
-            z = stage[i]
             y = self._state(tableau.A[i], float(c), old, stage, h)
-            point = env.at(t=t0 + float(c) * h, **y, **{n: z[n] for n in ("a", "w", "s", "lam", "mu")})
-            blocks = [
-                ("balance", point.balance, 0),
-                ("dynamics", z["r_dot"] - point.dynamics, 0),
-                ("auxiliary", point.auxiliary, 0),
-                ("contact", point.h, 0),
-                # rows of a first-order form are scaled by c0^row, that is by h^-(row+1) here
-                *[(e.label, e.expr, -(e.row + 1)) for e in formulation.constraint_equations(point)],
-            ]
-            for label, expr, power in blocks:
-                if expr.numel():
-                    labels += [f"{label} (stage {i + 1})"] * expr.numel()
-                    residuals.append(expr)
-                    rows.append(ca.SX.ones(expr.numel(), 1) * h**power)
-        residual, scale = ca.densify(ca.vertcat(*residuals)), ca.vertcat(*rows)
+            z = {n: stage[i][n] for n in ("a", "w", "s", "lam", "mu")}
+            points.append(env.at(t=t0 + float(c) * h, **y, **z))
+        labels, residual, scale = write_stages(formulation, points, stage, h)
         new = {**self._state(tableau.b, 1.0, old, stage, h), **{n: stage[-1][n] for n in ("w", "s", "lam", "mu", "a")}}
 
         def row(parts: dict[str, ca.SX]) -> ca.SX:
@@ -169,17 +153,18 @@ class CollocationMethod(Integrator):
         # the raw estimate, as a perturbation of the old row; then its average over the stages, see the head
         raw = self._raw_estimate(env, t0, old, stage, h)
         dx = ca.SX.sym("dx", x.numel())
-        change, nothing = self._split(system, dx), {n: ca.SX.zeros(old[n].shape) for n in _STATE}
+        change = split_stages(system, dx, len(tableau.c))
+        nothing = {n: ca.SX.zeros(old[n].shape) for n in _STATE}
         moved = [self._state(tableau.A[i], float(c), {**nothing, **raw}, change, h) for i, c in enumerate(tableau.c)]
         average = {n: _sum(tableau.b, moved, n) for n in _STATE}
         return StepEquations(
             labels=labels,
             residual=residual,
             rows=scale,
-            columns=ca.SX.ones(x.numel(), 1),
+            columns=stage_columns(system, len(tableau.c), h),
             update=row(new),
             start=self._start(system, layout, data),
-            error=ca.densify(ca.jtimes(scale * residual, data.first, row(raw))),
+            error=ca.densify(ca.jtimes(scale * residual, data.first, row(raw)[: data.first.numel()])),
             response=(dx, row(average)),
         )
 
@@ -212,7 +197,7 @@ class CollocationMethod(Integrator):
 
         data.c[1] is 1 / (size of the last step), 0 if there was none: then all stages start at the old values.
         """
-        old, older, inverse = layout.split(data.first), layout.split(data.second), data.c[1]
+        old, older, inverse = past_row(layout, data.first), past_row(layout, data.second), data.c[1]
         b = 3 * (old["a"] + older["a"]) - 6 * (old["v"] - older["v"]) * inverse
         a = b + old["a"] - older["a"]
         out = []
@@ -221,41 +206,12 @@ class CollocationMethod(Integrator):
             part = {n: old[n] + tau * (old[n] - older[n]) for n in ("w", "s", "lam", "mu")}
             part["a"] = old["a"] + tau * (a + tau * b)
             part["r_dot"] = (old["r"] - older["r"]) * inverse
-            out += [part[n] for n, _, _ in _STAGE]
+            out += [part[n] for n, _, _ in STAGE]
         return ca.densify(ca.vertcat(*out))
 
-    def _split(self, system: System, x: ca.SX) -> list[dict[str, ca.SX]]:
-        sizes = {**system.sizes, "r_dot": system.nr}
-        out, position = [], 0
-        for _ in self.tableau.c:
-            part = {}
-            for name, _, _ in _STAGE:
-                part[name] = ca.reshape(x[position : position + sizes[name]], sizes[name], 1)  # 1 x 0 if x is scalar
-                position += sizes[name]
-            out.append(part)
-        return out
-
     def coefficient_function(self) -> int:
-        return int(_compiled().address)
+        return last_row_function()
 
 
 def _sum(weights: np.ndarray, stage: list[dict[str, ca.SX]], name: str) -> ca.SX:
     return sum((float(w) * stage[j][name] for j, w in enumerate(weights)), ca.SX.zeros(stage[0][name].shape))
-
-
-def _old_rows(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
-    """A one-step method sees the last row as it is; the one before it serves the start values only."""
-    nodes = carray(nodes_address, (3,), np.float64)
-    out = carray(out_address, (N_COEFFICIENTS,), np.float64)
-    out[:] = 0.0
-    out[PREDICTOR] = 1.0
-    out[FIRST] = 1.0
-    if available > 2:  # rows 1 and 2 were made by a step
-        out[1] = 1.0 / (nodes[1] - nodes[2])
-        out[SECOND + 1] = 1.0
-    return 0
-
-
-@cache
-def _compiled() -> Any:
-    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, _old_rows)

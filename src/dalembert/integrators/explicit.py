@@ -98,6 +98,10 @@ class Explicit(Integrator):
     def explicit_stages(self) -> int:  # type: ignore[override]
         return len(tableau(self.order).c)
 
+    @property
+    def hermite_order(self) -> int:  # type: ignore[override]
+        return self.order
+
     def order_range(self, fixed: bool) -> tuple[int, int]:
         """The order of the error estimate."""
         return self.order - 1, self.order - 1

@@ -28,11 +28,12 @@ from dalembert.integrators.glm_tableaus import Tableau
 from dalembert.integrators.stages import (
     STAGE,
     last_row_function,
+    past_row,
     split_stages,
     stage_columns,
-    stage_equations,
     stage_unknowns,
     stage_weights,
+    write_stages,
 )
 from dalembert.model.point import Environment
 from dalembert.model.system import System
@@ -101,6 +102,10 @@ class GeneralLinear(Integrator):
 
     def order_range(self, fixed: bool) -> tuple[int, int]:
         return self.method.order, self.method.order
+
+    @property
+    def hermite_order(self) -> int:  # type: ignore[override]
+        return self.method.order
 
     def describe(self) -> str:
         return f"general linear ({self.method.name})"
@@ -189,7 +194,7 @@ class GeneralLinear(Integrator):
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
     ) -> StepEquations:
         system, m, h = env.system, self.method, data.h
-        old = layout.split(ca.vertcat(data.first, ca.SX.zeros(layout.n - data.first.numel(), 1)))
+        old = past_row(layout, data.first)
         stage = split_stages(system, x, m.stages)
         kinds = [d for d, _ in m.external]
         y = [old[block] for block in self.blocks]
@@ -207,18 +212,15 @@ class GeneralLinear(Integrator):
             terms += [float(w) * h * z["r_dot"] for w, z in zip(stages, stage, strict=True) if w]
             return sum(terms, ca.SX.zeros(system.nr, 1))
 
-        labels: list[str] = []
-        residuals, rows = [], []
-        for i, z in enumerate(stage):
-            point = env.at(
+        points = [
+            env.at(
                 t=data.t - h + float(m.c[i]) * h,
                 q=formula(m.q_past[i], m.q_stages[i], 0), v=formula(m.v_past[i], m.v_stages[i], 1), a=z["a"],
                 r=dynamics(m.v_past[i], m.v_stages[i]), w=z["w"], s=z["s"], lam=z["lam"], mu=z["mu"],
-            )  # fmt: skip
-            for label, expr, power in stage_equations(formulation, point, z["r_dot"]):
-                labels += [f"{label} (stage {i + 1})"] * expr.numel()
-                residuals.append(expr)
-                rows.append(ca.SX.ones(expr.numel(), 1) * h**power)
+            )
+            for i, z in enumerate(stage)
+        ]  # fmt: skip
+        labels, residual, rows = write_stages(formulation, points, stage, h)
         new = {n: stage[-1][n] for n in ("w", "s", "lam", "mu", "a")}
         for j, block in enumerate(self.blocks):  # [W05, (A.20)]
             new[block] = formula(m.y_past[j], m.y_stages[j], kinds[j])
@@ -228,8 +230,8 @@ class GeneralLinear(Integrator):
         names = [u.name for u in self.carried(system, formulation)]
         return StepEquations(
             labels=labels,
-            residual=ca.densify(ca.vertcat(*residuals)),
-            rows=ca.vertcat(*rows),
+            residual=residual,
+            rows=rows,
             columns=stage_columns(system, m.stages, h),
             update=ca.densify(ca.vertcat(*[new[n] for n in names])),
             start=ca.densify(ca.vertcat(*[start[n] for _ in range(m.stages) for n, _, _ in STAGE])),

@@ -113,6 +113,11 @@ class ModifiedBDF(Integrator):
     def order_range(self, fixed: bool) -> tuple[int, int]:
         return (self.max_order if fixed else 1), self.max_order
 
+    @property
+    def hermite_order(self) -> int:  # type: ignore[override]
+        """Stored points are not the regular ones that its formulas are made of."""
+        return self.max_order
+
     def describe(self) -> str:
         return f"modified BDF (orders 1-{self.max_order}{', ' + self.variant if self.variant else ''})"
 

@@ -80,6 +80,10 @@ class Rattle(Integrator):
     def equations_key(self) -> tuple[Any, ...]:
         return (type(self), self.order)
 
+    @property
+    def hermite_order(self) -> int:  # type: ignore[override]
+        return self.order
+
     def order_range(self, fixed: bool) -> tuple[int, int]:
         return self.order, self.order
 

@@ -1,9 +1,11 @@
-"""What methods share whose unknowns are the accelerations and multipliers of several stages."""
+"""What methods share whose unknowns are the accelerations and multipliers of several stages.
+
+They are kept stage by stage, each in the order of `STAGE`.
+"""
 
 from __future__ import annotations
 
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import casadi as ca
@@ -15,7 +17,7 @@ from dalembert.model.point import Point
 from dalembert.model.system import System
 from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
 from dalembert.numerics.layout import Layout
-from dalembert.numerics.runstate import FIRST, N_COEFFICIENTS, PREDICTOR
+from dalembert.numerics.runstate import FIRST, N_COEFFICIENTS, PREDICTOR, SECOND
 
 # what a stage solves for, with the power of h that its updates have in the units of the row entry named
 STAGE = (("a", "v", 1), ("r_dot", "r", 1), ("w", "w", 0), ("s", "s", 0), ("lam", "lam", 0), ("mu", "mu", 0))
@@ -37,10 +39,14 @@ def stage_weights(layout: Layout, stages: int) -> np.ndarray:
 def split_stages(system: System, x: ca.SX, stages: int) -> list[dict[str, ca.SX]]:
     """The unknowns of each stage by name."""
     sizes = {**system.sizes, "r_dot": system.nr}
-    edges = np.cumsum([0] + [sizes[name] for _ in range(stages) for name, _, _ in STAGE])
-    blocks = [x[int(a) : int(b)] for a, b in pairwise(edges)]
-    names = [name for name, _, _ in STAGE]
-    return [dict(zip(names, blocks[i * len(names) :], strict=False)) for i in range(stages)]
+    out, position = [], 0
+    for _ in range(stages):
+        part = {}
+        for name, _, _ in STAGE:
+            part[name] = ca.reshape(x[position : position + sizes[name]], sizes[name], 1)  # 1 x 0 if x is scalar
+            position += sizes[name]
+        out.append(part)
+    return out
 
 
 def stage_equations(formulation: Formulation, point: Point, r_dot: ca.SX) -> list[tuple[str, ca.SX, Any]]:
@@ -60,6 +66,25 @@ def stage_equations(formulation: Formulation, point: Point, r_dot: ca.SX) -> lis
     return [block for block in blocks if block[1].numel()]
 
 
+def write_stages(
+    formulation: Formulation, points: list[Point], stage: list[dict[str, ca.SX]], h: ca.SX
+) -> tuple[list[str], ca.SX, ca.SX]:
+    """Labels, residual and scaling of the rows, stage by stage."""
+    labels: list[str] = []
+    residuals, rows = [], []
+    for i, (point, z) in enumerate(zip(points, stage, strict=True)):
+        for label, expr, power in stage_equations(formulation, point, z["r_dot"]):
+            labels += [f"{label} (stage {i + 1})"] * expr.numel()
+            residuals.append(expr)
+            rows.append(ca.SX.ones(expr.numel(), 1) * h**power)
+    return labels, ca.densify(ca.vertcat(*residuals)), ca.vertcat(*rows)
+
+
+def past_row(layout: Layout, past: ca.SX) -> dict[str, ca.SX]:
+    """Blocks of a combination of past rows; zero where steps leave nothing behind."""
+    return layout.split(ca.vertcat(past, ca.SX.zeros(layout.n - past.numel(), 1)))
+
+
 def stage_columns(system: System, stages: int, h: ca.SX) -> ca.SX:
     """Scaling of the columns: contact coordinates change by h^2 where accelerations change by 1."""
     sizes = {**system.sizes, "r_dot": system.nr}
@@ -68,15 +93,22 @@ def stage_columns(system: System, stages: int, h: ca.SX) -> ca.SX:
 
 
 def last_row_function() -> int:
-    """Address of the coefficient function of a method that sees the last row as it is."""
+    """Address of the coefficient function of a method that sees the last row as it is.
+
+    The row before it, as ``second``, and c[1] = 1 / (size of the last step) may serve start values; 0 if there is none.
+    """
     return int(_compiled().address)
 
 
 def _last_row(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
+    nodes = carray(nodes_address, (3,), np.float64)
     out = carray(out_address, (N_COEFFICIENTS,), np.float64)
     out[:] = 0.0
     out[PREDICTOR] = 1.0
     out[FIRST] = 1.0
+    if available > 2:  # rows 1 and 2 were made by a step
+        out[1] = 1.0 / (nodes[1] - nodes[2])
+        out[SECOND + 1] = 1.0
     return 0
 
 

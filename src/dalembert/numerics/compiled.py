@@ -18,12 +18,11 @@ from numba import njit, types
 
 from dalembert.compiler import cache_directory
 from dalembert.compiler.cache import cache_enabled
-from dalembert.numerics.interpolation import lagrange_weights, stored_points
-from dalembert.numerics.loop import SIGNATURE, _integrate
+from dalembert.numerics.dense import _evaluate, _interpolate
+from dalembert.numerics.loop import SIGNATURE, STAGES_TYPE, _integrate
 from dalembert.numerics.native import OPTIONS, call_kernel
-from dalembert.numerics.runstate import RUN_TYPE, copy
+from dalembert.numerics.runstate import RUN_TYPE
 from dalembert.numerics.stage import STAGE_TYPE, run_stage
-from dalembert.numerics.step import complete, correct
 
 # (order, nodes available, times newest first, orders of the rows, what to write)
 COEFFICIENT_SIGNATURE = types.int64(
@@ -77,43 +76,19 @@ def single_stage() -> Callable[..., int]:
     return compile_cached(njit, signature, _single_stage, **OPTIONS)
 
 
-def _evaluate(run, stages, multipliers, nodes, rows, orders, times, out):  # type: ignore[no-untyped-def]
-    """Rows at ``times`` from stored steps: interpolate, project, complete. Returns the number of failures."""
-    weights = run.coefficients
-    forward = nodes[-1] >= nodes[0]
-    failures = 0
-    for i in range(times.size):
-        t = times[i]
-        low, high = 0, nodes.size - 1
-        while low < high:  # first node at or behind t
-            middle = (low + high) // 2
-            if (nodes[middle] < t) if forward else (nodes[middle] > t):
-                low = middle + 1
-            else:
-                high = middle
-        row = out[i]
-        if nodes[low] == t:
-            copy(rows[low], row)
-            continue
-        low = max(low, 1)
-        first, count = stored_points(orders, low)
-        lagrange_weights(t, nodes, first, count, weights)
-        for m in range(row.size):
-            row[m] = 0.0
-            for j in range(count):
-                row[m] += weights[j] * rows[first + j, m]
-        if correct(run, stages, t, row) != 0 or complete(run, multipliers, t, row) != 0:
-            failures += 1
-    return failures
+@cache
+def evaluate() -> Callable[..., int]:
+    """Dense output of a run."""
+    f8, m8, i8 = types.float64[::1], types.float64[:, ::1], types.int64[::1]
+    signature = types.int64(RUN_TYPE, STAGES_TYPE, STAGE_TYPE, f8, m8, i8, f8, m8)
+    return compile_cached(njit, signature, _evaluate, **OPTIONS)
 
 
 @cache
-def evaluate() -> Callable[..., int]:
-    """Dense output."""
+def interpolate() -> Callable[..., int]:
+    """Dense output of stored rows, without the model."""
     f8, m8, i8 = types.float64[::1], types.float64[:, ::1], types.int64[::1]
-    stages = types.UniTuple(STAGE_TYPE, 3)
-    signature = types.int64(RUN_TYPE, stages, STAGE_TYPE, f8, m8, i8, f8, m8)
-    return compile_cached(njit, signature, _evaluate, **OPTIONS)
+    return compile_cached(njit, types.int64(i8, f8, m8, i8, f8, f8, m8), _interpolate, **OPTIONS)
 
 
 def _map_rows(address, times, rows, data, out):  # type: ignore[no-untyped-def]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dalembert.numerics.dense import between
 from dalembert.numerics.native import call_kernel, inner
 from dalembert.numerics.newton import CONVERGED
 from dalembert.numerics.runstate import (
@@ -14,9 +15,7 @@ from dalembert.numerics.runstate import (
     TERMINAL,
     USER_ERROR,
     copy,
-    interpolate,
 )
-from dalembert.numerics.step import complete, correct
 
 
 @inner
@@ -53,8 +52,7 @@ def locate(run, stages, multipliers, parameters, index, order):  # type: ignore[
             t = 0.5 * (left + right)
             if t in (left, right):
                 break
-        interpolate(run, order, t, row)
-        if correct(run, stages, t, row) != CONVERGED or complete(run, multipliers, t, row) != CONVERGED:
+        if between(run, stages, multipliers, order, t, row) != CONVERGED:
             return np.nan
         parameters[0] = t
         evaluate_events(run, row, parameters, 2)
@@ -69,12 +67,7 @@ def locate(run, stages, multipliers, parameters, index, order):  # type: ignore[
             if side == 1:
                 f_left *= 0.5
             side = 1
-    interpolate(run, order, right, row)
-    if correct(run, stages, right, row) != CONVERGED:
-        return np.nan
-    if complete(run, multipliers, right, row) != CONVERGED:
-        return np.nan
-    return right
+    return right if between(run, stages, multipliers, order, right, row) == CONVERGED else np.nan
 
 
 @inner

@@ -12,6 +12,7 @@ import numpy as np
 from numba import types
 
 from dalembert.numerics.control import NEWTON_SHRINK, RETRY_SAFETY, SHRINK_LIMIT, factor_for
+from dalembert.numerics.dense import between
 from dalembert.numerics.locate import watch
 from dalembert.numerics.native import inner
 from dalembert.numerics.newton import CONVERGED, NEWTON_TYPE
@@ -22,7 +23,6 @@ from dalembert.numerics.runstate import (
     CHANGE_DATA,
     CHUNK_END,
     DATA_OUTDATED,
-    DENSER,
     EVENT,
     EVENTS_STORED,
     EXACT,
@@ -65,7 +65,6 @@ from dalembert.numerics.runstate import (
     H,
     T,
     copy,
-    interpolate,
 )
 from dalembert.numerics.stage import STAGE_TYPE
 from dalembert.numerics.step import (
@@ -74,7 +73,6 @@ from dalembert.numerics.step import (
     cause_of,
     choose,
     complete,
-    correct,
     error_of,
     set_weights,
     still_good,
@@ -90,7 +88,7 @@ def store(run, output, t, row, order):  # type: ignore[no-untyped-def]
     run.whole[STORED] = i + 1
 
 
-def _integrate(run, step, stages, multipliers, parameters, output):  # type: ignore[no-untyped-def]
+def _integrate(run, step, stages, dense, multipliers, parameters, output):  # type: ignore[no-untyped-def]
     """Advance until the end, a terminal event, a failure, or until Python is wanted (RUNNING)."""
     forward = run.real[T_END] >= run.real[T]
     while True:
@@ -193,10 +191,9 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
             if run.watched[0] < RENEW_QUALITY:
                 run.whole[CHANGE_DATA] = 1
         run.whole[LAST_CAUSE] = 0
-        dense = k + run.whole[DENSER]
         stop = np.nan
         if run.whole[N_EVENTS] > 0:
-            stop = watch(run, stages, multipliers, parameters, output, dense)
+            stop = watch(run, dense, multipliers, parameters, output, k)
             if run.whole[LAST_CAUSE] == USER_ERROR:
                 return USER_ERROR
         limit = stop if not np.isnan(stop) else t_new
@@ -209,18 +206,17 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
             row = run.scratch[0]
             if when == t_new:
                 copy(run.rows[run.slots[1]], row)
+                code = complete(run, multipliers, when, row)
+                if code != CONVERGED:
+                    return cause_of(code, MULTIPLIERS_FAILED)
             else:
-                interpolate(run, dense, when, row)
-                code = correct(run, stages, when, row)
+                code = between(run, dense, multipliers, k, when, row)
                 if code != CONVERGED:
                     return cause_of(code, PROJECTION_FAILED)
-            code = complete(run, multipliers, when, row)
-            if code != CONVERGED:
-                return cause_of(code, MULTIPLIERS_FAILED)
-            store(run, output, when, row, dense)
+            store(run, output, when, row, k)
             run.whole[NEXT_EVAL] += 1
         if run.whole[STORE_STEPS] == 1:
-            mark = -run.whole[SEEDED] if seeded else dense
+            mark = -run.whole[SEEDED] if seeded else k
             if not np.isnan(stop):
                 store(run, output, stop, output.event_rows[run.whole[TERMINAL]], mark)
             else:
@@ -231,6 +227,5 @@ def _integrate(run, step, stages, multipliers, parameters, output):  # type: ign
             return RUNNING
 
 
-SIGNATURE = types.int64(
-    RUN_TYPE, NEWTON_TYPE, types.UniTuple(STAGE_TYPE, 3), STAGE_TYPE, types.float64[::1], OUTPUT_TYPE
-)
+STAGES_TYPE = types.UniTuple(STAGE_TYPE, 3)
+SIGNATURE = types.int64(RUN_TYPE, NEWTON_TYPE, STAGES_TYPE, STAGES_TYPE, STAGE_TYPE, types.float64[::1], OUTPUT_TYPE)

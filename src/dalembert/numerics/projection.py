@@ -15,7 +15,7 @@ factorisation; the limit lies on the manifold, second-order close to the foot po
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import casadi as ca
@@ -146,6 +146,21 @@ class Projection:
                 blocks.append("r")
             out.append(_stage("joint", self, data, blocks, conditions))
         return out
+
+
+def between_steps(projection: Projection | None, satisfied: frozenset[str]) -> Projection | None:
+    """Projection of what lies between steps, given that of the steps and the levels that their equations satisfy.
+
+    Onto all levels that hold at the steps, and velocities with positions. Step equations that keep positions on the
+    constraints change velocities along M^-1 G^T: what they leave of that is taken out in the metric of the mass matrix.
+    Constraints that the steps drift off from are left alone.
+    """
+    if not satisfied & set(LEVELS):
+        return projection
+    kept = satisfied | set(projection.levels if projection is not None else ())
+    levels = LEVELS if "position" in kept else tuple(x for x in LEVELS if x in kept)
+    base = Projection(invariants=False) if projection is None else projection
+    return replace(base, levels=levels, weight="mass" if base.weight is None else base.weight, error="plain")
 
 
 def _positions(point: Point, phi0: ca.SX) -> ca.SX:

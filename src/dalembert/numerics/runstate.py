@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from dalembert.numerics.interpolation import lagrange_weights
 from dalembert.numerics.native import inner
 from dalembert.status import Status
 
@@ -64,10 +63,10 @@ N_REAL = 13
     ORDER, NODES, AT_ORDER, STEPS, REJECTED, FAILURES, STORED, NEXT_EVAL, PROJECTIONS, IN_A_ROW, LAST_CAUSE,
     MAX_ORDER, FIXED, N_STAGES, OWN_MULTIPLIERS, N_EVAL, N_STEP, STEP_LIMIT, PROJECT_ERROR, N_EVENTS, EVENTS_STORED,
     TERMINAL, STORE_STEPS, CHUNK_END, COEFFICIENTS, EVENT_KERNEL, MONITOR, CHANGE_DATA, N_PAST, START, UPDATE, ERROR,
-    RESERVE, SINCE_CHANGE, REGULAR, GRID_ORDER, SEEDED, BARRED_UNTIL, PENALTY, TROUBLE, GUARDED, RESPONSE, DENSER,
-    ROUGH_STEPS, N_LAST, EXPLICIT,
-) = range(46)  # fmt: skip
-N_WHOLE = 46
+    RESERVE, SINCE_CHANGE, REGULAR, GRID_ORDER, SEEDED, BARRED_UNTIL, PENALTY, TROUBLE, GUARDED, RESPONSE, N_DENSE,
+    PREPARED, INNER_POINTS, ROUGH_STEPS, N_LAST, EXPLICIT,
+) = range(48)  # fmt: skip
+N_WHOLE = 48
 
 
 class Run(NamedTuple):
@@ -98,6 +97,8 @@ class Run(NamedTuple):
     finished: np.ndarray  # (n,): the last row with its multipliers and accelerations
     watched: np.ndarray  # [quality, rate], then t, p and the data of the formulation
     seeds: np.ndarray  # (m, n): rows that begin the run instead of steps, SEEDED of them used
+    dense: np.ndarray  # the interpolant of the last step, see `numerics.dense`
+    places: np.ndarray  # blocks of the row that it is made from
 
 
 class Output(NamedTuple):
@@ -116,7 +117,7 @@ _m8, _im = types.float64[:, ::1], types.int64[:, ::1]
 RUN_TYPE = types.NamedTuple(
     [
         _f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _im, _im, _i8, _f8, _f8, _i8, _m8, _im,
-        _f8, _f8, _m8,
+        _f8, _f8, _m8, _m8, _i8,
     ],
     Run,
 )  # fmt: skip
@@ -140,12 +141,3 @@ def combine(run, weights, first, count, start, out, n):  # type: ignore[no-untyp
             row = run.rows[run.slots[start + i]]
             for j in range(n):
                 out[j] += w * row[j]
-
-
-@inner
-def interpolate(run, order, t, out):  # type: ignore[no-untyped-def]
-    """Row at t by the polynomial of the last accepted step (rows 1 .. order+1)."""
-    w = run.coefficients
-    count = min(order, run.whole[NODES] - 1) + 1
-    lagrange_weights(t, run.nodes, 1, count, w)
-    combine(run, w, 0, count, 1, out, out.size)

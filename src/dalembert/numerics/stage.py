@@ -70,6 +70,9 @@ class StageSystem:
     def planned(self, samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> StageSystem:
         return replace(self, system=self.system.planned(samples))
 
+    def named(self, name: str) -> StageSystem:
+        return replace(self, system=replace(self.system, name=name))
+
     def requests(self) -> list[Request]:
         out = self.system.requests()
         if self.metric is not None:

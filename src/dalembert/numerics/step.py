@@ -67,6 +67,7 @@ from dalembert.numerics.runstate import (
     OWN_MULTIPLIERS,
     PENALTY,
     PREDICTOR,
+    PREPARED,
     PROJECT_ERROR,
     PROJECTION_FAILED,
     PROJECTIONS,
@@ -315,7 +316,7 @@ def accept(run):  # type: ignore[no-untyped-def]
         run.whole[NODES] += 1
     run.whole[STEPS] += 1
     run.whole[AT_ORDER] += 1
-    run.whole[IN_A_ROW] = 0
+    run.whole[IN_A_ROW] = run.whole[PREPARED] = 0
     row = run.rows[run.slots[1]]
     for i in range(row.size):
         run.peak[i] = max(run.peak[i], abs(row[i]))

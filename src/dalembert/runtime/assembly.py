@@ -23,7 +23,7 @@ from dalembert.numerics.layout import Layout
 from dalembert.numerics.multipliers import multiplier_stage
 from dalembert.numerics.newton import AT_D, N_COUNTERS, N_DATA, N_MEMORY, PATTERN, Newton
 from dalembert.numerics.nonlinear import Nonlinear
-from dalembert.numerics.projection import Projection
+from dalembert.numerics.projection import Projection, between_steps
 from dalembert.numerics.runstate import N_NUMBERS
 from dalembert.numerics.stage import INDEX, Stage, StageData, StageSystem
 
@@ -44,6 +44,7 @@ class Assembly:
     labels: list[str]
     n_past: int  # entries of the row that a step leaves behind for later ones
     n_last: int  # entries of the last row that a step sees as they are
+    dense: list[StageSystem]  # projection of what lies between steps
 
     @property
     def n_step(self) -> int:
@@ -57,13 +58,16 @@ class Assembly:
 
     def workspace(self, p: np.ndarray) -> Workspace:
         """Fresh work space for one run with the parameters ``p``."""
-        bound = [s.bind(self.kernels) for s in self.stages]
-        bound += [empty_stage() for _ in range(MAX_STAGES - len(bound))]
-        work = Workspace(
-            self, self.step.bind(self.kernels), (bound[0], bound[1], bound[2]), self.multipliers.bind(self.kernels), p
-        )
+        bound = self._bind(self.stages)
+        dense = bound if self.dense is self.stages else self._bind(self.dense)
+        work = Workspace(self, self.step.bind(self.kernels), bound, dense, self.multipliers.bind(self.kernels), p)
         work.set_invariants(np.zeros(self.system.nphi))
         return work
+
+    def _bind(self, systems: list[StageSystem]) -> tuple[Stage, Stage, Stage]:
+        bound = [s.bind(self.kernels) for s in systems]
+        bound += [empty_stage() for _ in range(MAX_STAGES - len(bound))]
+        return bound[0], bound[1], bound[2]
 
     def evaluate(self, name: str, t: np.ndarray, rows: np.ndarray, p: np.ndarray) -> np.ndarray:
         """A kernel of (row, [t, p]) along a run: t (nt,), rows (nt, n) -> (nt, n_out)."""
@@ -88,6 +92,7 @@ class Workspace:
     assembly: Assembly
     step: Newton
     stages: tuple[Stage, Stage, Stage]
+    dense: tuple[Stage, Stage, Stage]
     multipliers: Stage
     p: np.ndarray
 
@@ -100,7 +105,8 @@ class Workspace:
         n = self.assembly.layout.n
         start = self.assembly.parameters_at
         data_of(self.step)[start : start + self.p.size] = self.p
-        for stage in (*self.stages[: self.n_stages], self.multipliers):
+        n_dense = len(self.assembly.dense)
+        for stage in (*self.stages[: self.n_stages], *self.dense[:n_dense], self.multipliers):
             data_of(stage.newton)[1 + n :] = np.concatenate([self.p, phi0])
 
     def set_data(self, values: np.ndarray) -> None:
@@ -149,6 +155,8 @@ def make_layout(system: System, method: Integrator, formulation: Formulation) ->
     blocks = [(u.name, u.size) for u in method.row_blocks(system, formulation)]
     present = {name for name, _ in blocks}
     blocks += [(name, system.sizes[name]) for name in ("q", "v", "w", "s", "lam", "mu", "a") if name not in present]
+    if method.hermite_order is not None:
+        blocks.append(("r_dot", system.nr))
     return Layout(tuple(blocks))
 
 
@@ -159,6 +167,8 @@ def assemble(
     layout = make_layout(system, method, formulation)
     data = StageData.make(system, layout)
     stage_systems = projection.stages(data) if projection is not None else []
+    between = between_steps(projection, formulation.satisfies)
+    dense_systems = between.stages(data) if between is not None and between != projection else []
     multiplier_system = multiplier_stage(data)
     rows = _sample_rows(layout, start["row"])
     t, p, h = start["t"], start["p"], start["h"]
@@ -171,6 +181,7 @@ def assemble(
              for row in rows]
         )  # fmt: skip
 
+    dense_systems = [planned(s.named(f"dense-{s.system.name}")) for s in dense_systems]
     multiplier_system = planned(multiplier_system)
     stage_systems = [planned(s) for s in stage_systems]
     accelerate = _accelerations(multiplier_system, data) if method.explicit_stages else None
@@ -189,7 +200,7 @@ def assemble(
     requests = step_system.requests() + multiplier_system.requests() + _level_requests(system, layout)
     if formulation.monitors:
         requests.append(_monitor_request(system, formulation, layout))
-    for s in stage_systems:
+    for s in (*stage_systems, *dense_systems):
         requests += s.requests()
     if equations.update is not None:
         requests.append(Request("update", step_system.x, step_system.d, equations.update))
@@ -202,9 +213,11 @@ def assemble(
         # the loop keeps x, d, F and dx one behind the other
         behind_x = ca.vertcat(step_system.d, ca.SX.sym("F", step_system.n), dx)
         requests.append(Request("response", step_system.x, behind_x, estimate, step_system.env))
+    dense = stage_systems if between == projection else dense_systems
+    kernels = build_kernels(requests)
     return Assembly(
-        system, layout, build_kernels(requests), step_system, stage_systems, multiplier_system, equations.labels,
-        n_past, n_last,
+        system, layout, kernels, step_system, stage_systems, multiplier_system, equations.labels, n_past, n_last,
+        dense,
     )  # fmt: skip
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator
-from dalembert.numerics import runstate
+from dalembert.model.system import System
+from dalembert.numerics import hermite, runstate
 from dalembert.numerics.compiled import evaluate, integrate
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import N_COUNTERS, N
@@ -94,7 +95,7 @@ def execute(
         while status == runstate.RUNNING:
             run.whole[runstate.CHUNK_END] = run.whole[runstate.STEPS] + chunk
             begin = time.perf_counter()
-            status = advance(run, work.step, work.stages, work.multipliers, parameters, output)
+            status = advance(run, work.step, work.stages, work.dense, work.multipliers, parameters, output)
             took = time.perf_counter() - begin
             if took < 0.5 * SLICE:
                 chunk = min(chunk * 2, 1 << 40)
@@ -163,7 +164,11 @@ def _prepare(
     whole[runstate.RESERVE] = -max_order if method.one_step else method.reserve
     whole[runstate.REGULAR] = int(method.regular)
     whole[runstate.GUARDED] = int(options.rtol.min() >= ROUNDING)
-    whole[runstate.DENSER] = 0 if method.dense_order is None else method.dense_order - max_order
+    whole[runstate.N_DENSE] = len(assembly.dense)
+    places = _places(system, method, layout)
+    # the quintic of both ends serves short steps; r is known with its first derivative only
+    if places[hermite.HERMITE] and ((method.one_step and (method.hermite_order or 0) > 3) or system.nr):
+        whole[runstate.INNER_POINTS] = hermite.INNER
     tolerance = float(max(options.rtol.max(), options.atol.max()))
     real[runstate.ESTIMATE_SCALE] = method.estimate_scale(system, formulation, tolerance)
     parts = {
@@ -205,8 +210,20 @@ def _prepare(
         counters=np.zeros(N_COUNTERS, dtype=np.int64), event_values=np.zeros((3, options.event_rules.shape[1])),
         event_rules=options.event_rules.copy(), finished=np.zeros(n),
         watched=np.concatenate([[1.0, 0.0, options.t0], work.p, np.zeros(formulation.data_size(system))]),
-        seeds=np.zeros((0, n)),
+        seeds=np.zeros((0, n)), dense=np.zeros((hermite.N_DENSE_ROWS, n)), places=places,
     )  # fmt: skip
+
+
+def _places(system: System, method: Integrator, layout: Layout) -> np.ndarray:
+    """Where the dense output finds q, v, a, r and r', if it is made from the ends of steps.
+
+    On a group q'' is not a: there, and for methods whose past rows are as good, the polynomial through these serves.
+    """
+    out = np.zeros(hermite.N_PLACES, dtype=np.int64)
+    if method.hermite_order is not None and system.space.flat:
+        at = (layout.slice(name).start for name in ("q", "v", "a"))
+        out[:] = [1, *at, system.nv, layout.slice("r").start, layout.slice("r_dot").start, system.nr]
+    return out
 
 
 def _past(
@@ -266,7 +283,7 @@ def slope(work: Workspace, row: np.ndarray) -> np.ndarray:
 
 def _most(work: Workspace) -> int:
     """Largest number of extra unknowns of a stage."""
-    return int(max(s.newton.whole[N] for s in (*work.stages, work.multipliers)))
+    return int(max(s.newton.whole[N] for s in (*work.stages, *work.dense, work.multipliers)))
 
 
 def _reuse(work: Workspace) -> float:
@@ -332,7 +349,7 @@ class Starter:
         own = self.work.assembly.layout
         out = np.empty((times.size, own.n))
         evaluate()(
-            result.state, self.work.stages, self.work.multipliers, result.t, result.own_rows, result.orders, times, out
+            result.state, self.work.dense, self.work.multipliers, result.t, result.own_rows, result.orders, times, out
         )
         return translate(out, own, layout)
 
