@@ -87,7 +87,46 @@ def test_order_of_bdf(form: str, formulation: str, k: int) -> None:
     coarse, fine = (max(e["x"], e["R"], e["Omega"] / 10) for e in found)
     assert k - 0.1 < np.log2(coarse / fine) < k + 1, found
     if k <= ORDERS[formulation]:
-        assert k - 0.1 < np.log2(found[0]["lam"] / found[1]["lam"]) < k + 0.3, found
+        assert k - 0.15 < np.log2(found[0]["lam"] / found[1]["lam"]) < k + 0.3, found
+
+
+@pytest.mark.parametrize("form", ["R3xSO3", "SE3", "quaternions"])
+@pytest.mark.parametrize(
+    ("method", "formulation", "counts", "expected"),
+    [
+        (da.Radau(2), "index-1", (200, 400), (3, 3, 3)),
+        (da.Radau(3), "index-1", (100, 200), (5, 5, 5)),
+        (da.Radau(3), "index-2", (100, 200), (5, 5, None)),
+        (da.Gauss(2), "index-1", (200, 400), (4, 4, 4)),
+        (da.Lobatto(3), "index-1", (100, 200), (4, 4, 4)),
+    ],
+    ids=lambda x: x.describe() if hasattr(x, "describe") else None,
+)
+def test_order_of_collocation(
+    form: str, method: Any, formulation: str, counts: tuple[int, int], expected: tuple[Any, ...]
+) -> None:
+    """Positions near the last one form a vector space y, q = q_last exp(y): orders are those of flat spaces."""
+    system = heavy_top(form)
+    q0, v0 = begin(form)
+    found = []
+    for n in counts:
+        sol = da.solve(system, (0, 0.1), q0, v0, method=method, formulation=formulation, h=0.1 / n)
+        found.append(errors(form, sol, 0.1, 21))
+        assert off_group(system, sol.q) < 10 * EPS
+    for name, order in zip(("R", "Omega", "lam"), expected, strict=True):
+        if order is not None:
+            assert abs(np.log2(found[0][name] / found[1][name]) - order) < 0.3, (name, found)
+
+
+@pytest.mark.parametrize("formulation", ["index-1", "index-2"])
+def test_radau_at_a_tight_tolerance(formulation: str) -> None:
+    system = heavy_top("R3xSO3")
+    q0, v0 = begin("R3xSO3")
+    sol = da.solve(system, (0, 1), q0, v0, method="radau", formulation=formulation, rtol=1e-12, atol=1e-12)
+    found = errors("R3xSO3", sol, 1.0)
+    assert max(found["x"], found["R"]) < 1e-9
+    assert found["Omega"] < 1e-9 * 150
+    assert found["lam"] < (1e-6 if formulation == "index-1" else 1e-3)  # order 5 or 3
 
 
 @pytest.mark.parametrize("form", FORMS)

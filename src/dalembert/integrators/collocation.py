@@ -29,6 +29,7 @@ import numpy as np
 
 from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.base import Integrator, StepData, StepEquations
+from dalembert.integrators.positions import lifted, local_origin
 from dalembert.integrators.stages import (
     STAGE,
     last_row_function,
@@ -56,6 +57,7 @@ class CollocationMethod(Integrator):
     in_row: ClassVar[bool] = False
     one_step: ClassVar[bool] = True
     default_formulation: ClassVar[str] = "index-3"
+    on_groups: ClassVar[bool] = True
     fewest: ClassVar[int] = 1
     # formulations that the family cannot integrate, and why
     unfit: ClassVar[dict[str, str]] = {}
@@ -139,12 +141,13 @@ class CollocationMethod(Integrator):
         old = past_row(layout, data.first)
         stage = split_stages(system, x, len(tableau.c))
         points = []
+        local = {**old, "q": local_origin(system, old["q"])}
         for i, c in enumerate(tableau.c):
-            y = self._state(tableau.A[i], float(c), old, stage, h)
-            z = {n: stage[i][n] for n in ("a", "w", "s", "lam", "mu")}
-            points.append(env.at(t=t0 + float(c) * h, **y, **z))
+            y = lifted(system, old["q"], {**self._state(tableau.A[i], float(c), local, stage, h), "a": stage[i]["a"]})
+            points.append(env.at(t=t0 + float(c) * h, **y, **{n: stage[i][n] for n in ("w", "s", "lam", "mu")}))
         labels, residual, scale = write_stages(formulation, points, stage, h)
-        new = {**self._state(tableau.b, 1.0, old, stage, h), **{n: stage[-1][n] for n in ("w", "s", "lam", "mu", "a")}}
+        end = lifted(system, old["q"], {**self._state(tableau.b, 1.0, local, stage, h), "a": stage[-1]["a"]})
+        new = {**end, **{n: stage[-1][n] for n in ("w", "s", "lam", "mu")}}
 
         def row(parts: dict[str, ca.SX]) -> ca.SX:
             """A row with zeros where nothing is given."""
@@ -154,9 +157,10 @@ class CollocationMethod(Integrator):
         raw = self._raw_estimate(env, t0, old, stage, h)
         dx = ca.SX.sym("dx", x.numel())
         change = split_stages(system, dx, len(tableau.c))
-        nothing = {n: ca.SX.zeros(old[n].shape) for n in _STATE}
+        nothing = {n: ca.SX.zeros(local[n].shape) for n in _STATE}
         moved = [self._state(tableau.A[i], float(c), {**nothing, **raw}, change, h) for i, c in enumerate(tableau.c)]
         average = {n: _sum(tableau.b, moved, n) for n in _STATE}
+        raw["q"], average["q"] = (ca.SX(system.space.rate(old["q"], x["q"])) for x in (raw, average))
         return StepEquations(
             labels=labels,
             residual=residual,

@@ -15,6 +15,7 @@ from dalembert.formulations.base import Unknown
 from dalembert.integrators.base import StepData
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
+from dalembert.spaces.group import Group
 
 
 def step_unknowns(system: System, unknowns: list[Unknown]) -> list[Unknown]:
@@ -55,3 +56,27 @@ def motion_weights(system: System, layout: Layout, unknowns: list[Unknown]) -> n
     index["y"] = layout.indices(("q",))[system.space.measured_by]
     rows = np.concatenate([index[u.name] for u in unknowns])
     return np.ascontiguousarray([rows, np.zeros_like(rows)], dtype=np.int64)
+
+
+# A one-step method may treat positions near q_0 as a vector space: q = q_0 exp(y), v = T(y) y', v' = T y'' + T' y'.
+def local_origin(system: System, q0: ca.SX) -> ca.SX:
+    """Where local positions begin: at zero on a group, at the position itself if it is a vector."""
+    return q0 if system.space.flat else ca.SX.zeros(system.nv, 1)
+
+
+def lifted(system: System, q0: ca.SX, local: Mapping[str, ca.SX]) -> dict[str, ca.SX]:
+    """Position, velocity and acceleration of local ones ``q``, ``v``, ``a`` = y, y', y''; the rest as it is."""
+    space = system.space
+    if not isinstance(space, Group) or space.flat:
+        return dict(local)
+    y, rate = ca.SX.sym("y", system.nv), ca.SX.sym("rate", system.nv)
+    velocity = ca.SX(space.tangent(y)) @ rate
+    turning = ca.jtimes(velocity, y, rate)
+    both = ca.vertcat(y, rate)
+    at = ca.vertcat(local["q"], local["v"])
+    return {
+        **local,
+        "q": ca.SX(space.move(q0, local["q"])),
+        "v": ca.substitute(velocity, both, at),
+        "a": ca.SX(space.tangent(local["q"])) @ local["a"] + ca.substitute(turning, both, at),
+    }
