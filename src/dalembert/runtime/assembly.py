@@ -232,8 +232,9 @@ def _accelerations(multipliers: StageSystem, data: StageData) -> Accelerate | No
     zero = ca.SX.zeros(equations.n, 1)
     lu = equations.plan.factor(ca.substitute(equations.jacobian, equations.x, zero).nz[:])
     x = -equations.plan.solve(lu, ca.substitute(equations.residual, equations.x, zero))
-    a = x[equations.n - data.system.nv :]  # the last block
-    solve = ca.Function("accelerations", [equations.d], [a])
+    before = multipliers.blocks[: multipliers.blocks.index("a")]
+    start = int(data.layout.indices(before).size)
+    solve = ca.Function("accelerations", [equations.d], [x[start : start + data.system.nv]])
 
     def accelerate(t: ca.SX, q: ca.SX, v: ca.SX, r: ca.SX, p: ca.SX) -> ca.SX:
         given = {"q": q, "v": v, "r": r}
