@@ -21,6 +21,7 @@ from dalembert.formulations import (
 )
 from dalembert.integrators import (
     BDF,
+    HHT,
     BackwardEuler,
     Gauss,
     GeneralLinear,
@@ -38,6 +39,7 @@ from dalembert.storage import load
 
 __all__ = [
     "BDF",
+    "HHT",
     "BackwardEuler",
     "Baumgarte",
     "Diagnosis",

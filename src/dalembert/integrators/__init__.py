@@ -6,12 +6,14 @@ from dalembert.integrators.base import Integrator, methods
 from dalembert.integrators.bdf import BDF
 from dalembert.integrators.gauss import Gauss
 from dalembert.integrators.general_linear import GeneralLinear
+from dalembert.integrators.hht import HHT
 from dalembert.integrators.lobatto import Lobatto
 from dalembert.integrators.modified_bdf import ModifiedBDF
 from dalembert.integrators.radau import Radau
 
 __all__ = [
     "BDF",
+    "HHT",
     "BackwardEuler",
     "Gauss",
     "GeneralLinear",

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import casadi as ca
 import numpy as np
 
-from dalembert.formulations.base import Formulation, Unknown, formulations
+from dalembert.formulations.base import At, Formulation, Unknown, formulations
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
@@ -90,6 +90,8 @@ class Integrator(ABC):
     on_groups: ClassVar[bool] = False
     # coefficients of constant steps: past rows are interpolated to a regular grid when the step changes
     regular: ClassVar[bool] = False
+    # its steps make multipliers as accurate as the formulation lets them be; else they are solved for afterwards
+    own_multipliers: ClassVar[bool] = True
     # order of the interpolant through past rows, if it is not that of the step
     dense_order: ClassVar[int | None] = None
 
@@ -136,6 +138,14 @@ class Integrator(ABC):
     @abstractmethod
     def order_range(self, fixed: bool) -> tuple[int, int]:
         """Order of the first step and largest order."""
+
+    def satisfies(self, formulation: Formulation) -> frozenset[str]:
+        """The constraint levels that hold at the end of every step without projection."""
+        return formulation.satisfies
+
+    def start_carried(self, system: System, formulation: Formulation, at: At) -> dict[str, np.ndarray]:
+        """Initial values of what the method carries along besides the unknowns; ``at`` as in `Formulation.start`."""
+        return {}
 
     def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
         """What error estimates are multiplied with before they are compared with the tolerance."""

@@ -162,7 +162,7 @@ def assemble(
     multiplier_system = multiplier_stage(data)
     step_system, equations, n_past, predicted = _step(system, method, formulation, layout)
     n_last = _n_last(system, method, n_past)
-    if projection is None and formulation.satisfies & {"position", "velocity"}:
+    if projection is None and method.satisfies(formulation) & {"position", "velocity"}:
         step_system = replace(step_system, polish=True)  # the step itself has to keep the constraints to rounding
 
     rows = _sample_rows(layout, start["row"])
