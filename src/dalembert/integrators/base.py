@@ -50,6 +50,7 @@ class StepEquations:
     ``error``: estimate of the local error of the row, if it is not made from past rows.
     ``response``: (dx, estimate). Then ``error`` is a right side F (scaled rows), dx the solution of J dx = -F with the
     matrix J of the step, and the estimate an expression of x, d and dx.
+    ``every``: a fresh matrix in every iteration of Newton's method.
     """
 
     labels: list[str]
@@ -60,6 +61,7 @@ class StepEquations:
     start: ca.SX | None = None
     error: ca.SX | None = None
     response: tuple[ca.SX, ca.SX] | None = None
+    every: bool = False
 
 
 class EveryFormulation:

@@ -33,22 +33,19 @@ h^3 (beta + alpha/2 - 1/6) y''' and h^3 (1/12 - alpha/2 - alpha^2) z''', derivat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import casadi as ca
 import numpy as np
-from numba import carray, cfunc
 
 from dalembert.formulations.base import At, Formulation, Unknown
 from dalembert.formulations.overdetermined import Overdetermined
 from dalembert.integrators.base import Integrator, StepData, StepEquations, register
+from dalembert.integrators.stages import last_row_function
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
-from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
 from dalembert.numerics.layout import Layout
-from dalembert.numerics.runstate import FIRST, N_COEFFICIENTS, PREDICTOR
 from dalembert.status import ModelError, OptionError
 
 # variant -> how the force of the holonomic constraints enters
@@ -61,7 +58,7 @@ VARIANTS = {
 }
 # unknowns of a step: the row block in whose units they count, and the power of h that makes them an increment of it
 _UNITS = {
-    "f": ("v", 1), "R0": ("v", 1), "R1": ("v", 1), "RX": ("v", 1), "S": ("v", 1), "r_dot": ("r", 1),
+    "f": ("v", 1), "R0": ("v", 2), "R1": ("v", 2), "RX": ("v", 2), "S": ("v", 1), "r_dot": ("r", 1),
     "w": ("w", 0), "s": ("s", 0), "lam0": ("lam", 0), "lam1": ("lam", 0), "mu0": ("mu", 0),
 }  # fmt: skip
 
@@ -205,12 +202,15 @@ class HHT(Integrator):
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
         of = {u.name: u for u in formulation.unknowns(system)}
+        if formulation.name == "overdetermined":  # L0 - L1 is seen by positions only, mu by velocities
+            of["lam"], of["mu"] = replace(of["lam"], index=3), replace(of["mu"], index=2)
         rates = system.nv + system.nr
         return [
             *[of[name] for name in ("q", "v", "r", "w", "s", "lam", "mu")],
             Unknown("a", system.nv, False, controlled=False),  # mean of the step, until it is solved for
             Unknown("a_alpha", system.nv, False, controlled=False),  # a_n of the paper
             *[Unknown(name, rates, False, controlled=False) for name in ("_f", "_f_dot", "_mean", "_jerk")],
+            Unknown("_h", 2, False, controlled=False),
         ]
 
     def start_carried(self, system: System, formulation: Formulation, at: At) -> dict[str, np.ndarray]:
@@ -231,7 +231,7 @@ class HHT(Integrator):
         return np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.int64)
 
     def coefficient_function(self) -> int:
-        return int(_compiled().address)
+        return last_row_function()
 
     # ------------------------------------------------------------------ the step
     def equations(
@@ -247,7 +247,7 @@ class HHT(Integrator):
 
         # accelerations, and rates of dynamic states behind them
         nm_beta, nm_gamma = self.nm_beta, self.nm_gamma
-        last, before = data.c[1], data.c[0]  # sizes of the last steps, 0 where there was none
+        last, before = old["_h"][0], old["_h"][1]  # sizes of the last steps, 0 where there was none
         f0, f1 = old["_f"], ca.vertcat(z["f"], z["r_dot"])
         a0 = f0 + self.alpha * (h if self.rescale else last) * old["_f_dot"]  # (2.3)
         a1 = (1 + self.alpha) * f1 - self.alpha * f0  # (3.4c)
@@ -305,6 +305,7 @@ class HHT(Integrator):
         new = {
             "q": y1, "v": z1, "r": r1, "w": z["w"], "s": z["s"], "lam": lam, "mu": z["mu0"], "a": rate[:nv],
             "a_alpha": a1[:nv], "_f": f1, "_f_dot": (f1 - f0) / h, "_mean": rate, "_jerk": jerk,
+            "_h": ca.vertcat(h, last),
         }  # fmt: skip
         wrong = {
             "q": ca.SX(system.space.rate(y1, of_y * h**3 * jerk[:nv])),
@@ -328,6 +329,7 @@ class HHT(Integrator):
             columns=ca.vertcat(*columns),
             update=ca.densify(ca.vertcat(*[new[name] for name in names])),
             start=ca.densify(ca.vertcat(*[guess[u.name][: u.size] for u in unknowns])),
+            every=True,
             error=ca.densify(ca.vertcat(*[wrong.get(name, ca.SX.zeros(size, 1)) for name, size in layout.blocks])),
         )
 
@@ -335,21 +337,3 @@ class HHT(Integrator):
 def _depends(expression: ca.SX, symbols: ca.SX) -> bool:
     return bool(expression.numel() and symbols.numel() and ca.depends_on(expression, symbols))
 
-
-def _last_row(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
-    """The last row as it is, and the sizes of the last two steps."""
-    nodes = carray(nodes_address, (4,), np.float64)
-    out = carray(out_address, (N_COEFFICIENTS,), np.float64)
-    out[:] = 0.0
-    out[PREDICTOR] = 1.0
-    out[FIRST] = 1.0
-    if available > 2:
-        out[1] = nodes[1] - nodes[2]
-    if available > 3:
-        out[0] = nodes[2] - nodes[3]
-    return 0
-
-
-@cache
-def _compiled() -> Any:
-    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, _last_row)

@@ -233,6 +233,7 @@ def _step(
         row_tolerance=ca.SX.zeros(n, 1),
         env=env,
         linear=not env.coefficients and not ca.depends_on(jacobian, x),
+        every=equations.every,
     )
     return nonlinear, equations, n_past, data.predicted
 
