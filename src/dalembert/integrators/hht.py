@@ -328,7 +328,7 @@ class HHT(Integrator):
             rows=ca.vertcat(*[ca.SX.ones(expr.numel(), 1) * h**power for _, expr, power in blocks]),
             columns=ca.vertcat(*columns),
             update=ca.densify(ca.vertcat(*[new[name] for name in names])),
-            start=ca.densify(ca.vertcat(*[guess[u.name][: u.size] for u in unknowns])),
+            start=ca.densify(ca.vertcat(*[guess[u.name] for u in unknowns if u.size])),
             every=True,
             error=ca.densify(ca.vertcat(*[wrong.get(name, ca.SX.zeros(size, 1)) for name, size in layout.blocks])),
         )

@@ -221,6 +221,11 @@ def _step(
     env = Environment(system, data.p, data.data)
     x = sym("x", n)
     equations = method.equations(formulation, env, layout, x, data)
+    sizes = {"residual": n, "start": n, "update": n_past, "error": n_past if equations.response is None else n}
+    for name, size in sizes.items():  # the loop hands out addresses: a kernel of another size would write beyond
+        made = getattr(equations, name)
+        if made is not None and made.shape != (size, 1):
+            raise RuntimeError(f"method {method.name!r}: {name} of its step equations is {made.shape}, not ({size}, 1)")
     residual = equations.rows * equations.residual
     jacobian = ca.jacobian(residual, x) @ ca.diag(equations.columns)
     nonlinear = Nonlinear(
