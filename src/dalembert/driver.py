@@ -217,7 +217,7 @@ def as_projection(
         if method.regular and "velocity" in formulation.satisfies:  # of one order more than those of the step equations
             return Projection(levels=("velocity",))
         kept = method.satisfies(formulation)
-        if formulation.projects and not kept:
+        if formulation.projects and not kept >= set(LEVELS):
             return Projection(**formulation.projection_options)
         if system.space.flat:
             return None
@@ -306,9 +306,7 @@ def _start_formulation(work: Workspace, formulation: Formulation, t: float, row:
             row[layout.slice(name)] = x
 
 
-def _start_method(
-    work: Workspace, method: Integrator, formulation: Formulation, t: float, row: np.ndarray
-) -> None:
+def _start_method(work: Workspace, method: Integrator, formulation: Formulation, t: float, row: np.ndarray) -> None:
     """Initial values of what a method carries along, in place."""
     for name, x in method.start_carried(work.assembly.system, formulation, _values_at(work, t, row)).items():
         row[work.assembly.layout.slice(name)] = x

@@ -109,7 +109,7 @@ class HHT(Integrator):
                 raise OptionError(f"HHT({name}={value!r}): give a finite number.")
         if not -1 / 3 - 1e-15 <= self.alpha <= 0:
             raise OptionError(
-                f"HHT(alpha={self.alpha!r}): give -1/3 <= alpha <= 0; outside the method is not stable for stiff forces."
+                f"HHT(alpha={self.alpha!r}): give -1/3 <= alpha <= 0; outside stiff forces make it unstable."
             )
         if self.b == 0.5:
             raise OptionError(
@@ -150,8 +150,8 @@ class HHT(Integrator):
         return 2, 2
 
     def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
-        """Local errors h^3 below tol^(3/2) make the errors of a run, h^2, follow tol."""
-        return max(1.0, 0.1 / np.sqrt(tolerance))
+        """Local errors h^3 below 2 tol^(3/2) make the errors of a run, h^2, follow tol (below it, as measured)."""
+        return max(1.0, 0.5 / np.sqrt(tolerance))
 
     def satisfies(self, formulation: Formulation) -> frozenset[str]:
         return frozenset({"position", "velocity"}) if formulation.name == "overdetermined" else formulation.satisfies
@@ -198,7 +198,7 @@ class HHT(Integrator):
             "S": nv if nmu or (nlam and not both) else 0,
             "lam0": nlam, "lam1": nlam if both else 0, "mu0": nmu,
         }  # fmt: skip
-        return [Unknown(name, size, False) for name, size in sizes.items()]
+        return [Unknown(name, size, False) for name, size in sizes.items() if size]
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
         of = {u.name: u for u in formulation.unknowns(system)}
@@ -240,8 +240,9 @@ class HHT(Integrator):
         system, h, t1 = env.system, data.h, data.t
         nv, move = system.nv, system.space.move
         unknowns = self.unknowns(system, formulation)
-        old, z = layout.split(data.first), Layout(tuple((u.name, u.size) for u in unknowns)).split(x)
-        z = {name: ca.reshape(part, part.numel(), 1) for name, part in z.items()}
+        old = layout.split(data.first)
+        z = {name: ca.SX.zeros(0, 1) for name in _UNITS}
+        z.update(Layout(tuple((u.name, u.size) for u in unknowns)).split(x))
         both = formulation.name == "overdetermined"
         midpoint = self.variant.startswith("midpoint")
 
@@ -282,7 +283,9 @@ class HHT(Integrator):
         point: Point = env.at(t=t1, q=y1, v=z1, r=r1, w=z["w"], s=z["s"])
         blocks = [
             ("force", point.mass @ z["f"] - point.force, 0),
-            *force("constraint force (old)", "R0", "R", t=t1 - h, q=y0, v=z0, s=old["s"], lam=z["lam0"], mu=zeros["mu"]),
+            *force(
+                "constraint force (old)", "R0", "R", t=t1 - h, q=y0, v=z0, s=old["s"], lam=z["lam0"], mu=zeros["mu"]
+            ),
             *second,
             *force("constraint force (Lunk-Simeon)", "RX", "R", **at_1, q=y1, lam=z["lam0"]),
             *force("velocity constraint force", "S", "K" if both else "R", **half, lam=z["lam0"], mu=z["mu0"]),
@@ -328,7 +331,7 @@ class HHT(Integrator):
             rows=ca.vertcat(*[ca.SX.ones(expr.numel(), 1) * h**power for _, expr, power in blocks]),
             columns=ca.vertcat(*columns),
             update=ca.densify(ca.vertcat(*[new[name] for name in names])),
-            start=ca.densify(ca.vertcat(*[guess[u.name] for u in unknowns if u.size])),
+            start=ca.densify(ca.vertcat(*[guess[u.name] for u in unknowns])),
             every=True,
             error=ca.densify(ca.vertcat(*[wrong.get(name, ca.SX.zeros(size, 1)) for name, size in layout.blocks])),
         )
@@ -336,4 +339,3 @@ class HHT(Integrator):
 
 def _depends(expression: ca.SX, symbols: ca.SX) -> bool:
     return bool(expression.numel() and symbols.numel() and ca.depends_on(expression, symbols))
-

@@ -142,9 +142,7 @@ def _prepare(
     whole[runstate.FIXED] = int(fixed)
     whole[runstate.N_STAGES] = work.n_stages
     # on a regular grid velocities are of one order more than the accelerations that the step's multipliers belong to
-    whole[runstate.OWN_MULTIPLIERS] = int(
-        formulation.own_multipliers and method.own_multipliers and not method.regular
-    )
+    whole[runstate.OWN_MULTIPLIERS] = int(formulation.own_multipliers and method.own_multipliers and not method.regular)
     whole[runstate.N_STEP] = assembly.n_step
     whole[runstate.STEP_LIMIT] = NO_LIMIT if options.max_steps is None else options.max_steps
     whole[runstate.PROJECT_ERROR] = int(bool(assembly.stages) and assembly.stages[0].metric is not None)
