@@ -9,6 +9,7 @@ Both books write the constraint force as +A^T lam; here it is -K^T mu, so that m
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -139,4 +140,61 @@ def rolling_sphere() -> Problem:
         v0=start["v"],
         t_span=(0.0, 10.0),
         reference=exact_rolling_sphere,
+    )
+
+
+def _pull(t: Any, x: Any, y: Any, phi: Any, vx: Any, vy: Any, w: Any) -> list[Any]:
+    """Forces on the forced knife edge, of time, positions and velocities."""
+    return [np.cos(t) - 0.5 * vx - 0.4 * x, 0.3 * np.sin(y) - 0.2 * vy, 0.5 * np.cos(2 * t) - 0.1 * w - 0.3 * phi]
+
+
+@cache
+def _reduced_knife_edge() -> Any:
+    """Position, heading phi, speed u along the edge and rate of turn as functions of time."""
+    from scipy.integrate import solve_ivp
+
+    def rate(t: float, z: np.ndarray) -> list[float]:
+        x, y, phi, u, w = z
+        c, s = np.cos(phi), np.sin(phi)
+        fx, fy, torque = _pull(t, x, y, phi, u * c, u * s, w)
+        return [u * c, u * s, w, fx * c + fy * s, torque]
+
+    return solve_ivp(
+        rate, (0.0, 5.5), [0.2, -0.1, 0.4, 0.8, 1.1], method="DOP853", rtol=1e-13, atol=1e-14, dense_output=True
+    ).sol
+
+
+def reference_forced_knife_edge(t: Any) -> Mapping[str, np.ndarray]:
+    """From the reduced equations, v = u (cos phi, sin phi)."""
+    t = np.asarray(t, dtype=float)
+    x, y, phi, u, w = _reduced_knife_edge()(t)
+    c, s = np.cos(phi), np.sin(phi)
+    fx, fy, _ = _pull(t, x, y, phi, u * c, u * s, w)
+    return {
+        "q": np.stack([x, y, phi], axis=-1),
+        "v": np.stack([u * c, u * s, w], axis=-1),
+        "mu": (s * fx - c * fy + u * w)[..., None],
+    }
+
+
+@register("forced-knife-edge")
+def forced_knife_edge() -> Problem:
+    system = System(
+        q=["x", "y", "phi"],
+        mass=[1.0, 1.0, 1.0],
+        force=lambda t, q, v: _pull(t, q[0], q[1], q[2], v[0], v[1], v[2]),
+        velocity_constraints=lambda q, v: {"edge": v[0] * np.sin(q[2]) - v[1] * np.cos(q[2])},
+        name="forced-knife-edge",
+    )
+    start = reference_forced_knife_edge(0.0)
+    return Problem(
+        name="forced-knife-edge",
+        description="knife edge with forces of time, position and velocity",
+        source="of this collection; reference from the reduced equations",
+        system=system,
+        q0=start["q"],
+        v0=start["v"],
+        t_span=(0.0, 5.0),
+        reference=reference_forced_knife_edge,
+        reference_digits=11,
     )
