@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import NullFormatter
 
 from dalembert.driver import solve
 from dalembert.integrators.hht import HHT
@@ -186,6 +187,7 @@ def _draw(axis: Any, label: str) -> None:
     where = f"Fig. {label}" if label in FIGURES else label
     axis.set_title(f"{where}: {sweep.method.describe()}", fontsize=8)
     axis.set_xlabel("mean step size")
+    axis.xaxis.set_minor_formatter(NullFormatter())
     axis.legend(title="slope", fontsize=8, title_fontsize=8, frameon=False)
 
 
