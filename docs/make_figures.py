@@ -23,6 +23,7 @@ from dalembert.papers import (
     ascher_petzold_1993,
     ascher_petzold_1993_figures,
     eich_1993,
+    jay_negrut_2007,
     papers,
     wunderlich_2005,
     wunderlich_2005_figures,
@@ -647,6 +648,29 @@ def wunderlich_agreement():
     return table(["table", "numbers", "agree", "differ", "not judged"], rows)
 
 
+def hht_orders():
+    """Slopes of Jay & Negrut 2007: paper, and measured for y, z, a and the multipliers."""
+    rows = []
+    for label, sweep in jay_negrut_2007.SWEEPS.items():
+        found = jay_negrut_2007.slopes(label)
+        n = sweep.counts[-1]
+        cells = [f"{found[what]:.2f}" for what in jay_negrut_2007.QUANTITIES]
+        name = f"Fig. {label}" if label in jay_negrut_2007.FIGURES else label
+        rows.append([name, sweep.problem, sweep.method.describe(), n, f"{sweep.order:.0f}", *cells])
+    return table(["case", "problem", "method", "steps", "claim", "y", "z", "a", "lam or mu"], rows)
+
+
+def hht_tolerances():
+    """Automatic steps: what they cost and how far from the solution they end, in units of the tolerance."""
+    measure = example("hht")["measure"]
+    rows = []
+    for name in ("jay-negrut-5.1", "jay-negrut-5.2", "slider-crank"):
+        for tol in (1e-3, 1e-5, 1e-7):
+            steps, errors = measure(name, tol)
+            rows.append([f"`{name}`", f"{tol:.0e}", steps, *[f"{e / tol:.2f}" for e in errors]])
+    return table(["problem", "tolerance", "steps", "error/tol of q", "of v", "of lam"], rows)
+
+
 TABLES = {
     "table-3-1": published_table,
     "orders": orders,
@@ -684,6 +708,8 @@ TABLES = {
     "indices": indices,
     "wunderlich-agreement": wunderlich_agreement,
     "wunderlich-notes": lambda: paper_notes("wunderlich-2005"),
+    "hht-orders": hht_orders,
+    "hht-tolerances": hht_tolerances,
 }
 
 
@@ -705,6 +731,7 @@ def draw():
     eich_1993.figures(HERE / "figures")
     ascher_petzold_1993_figures.figures(HERE / "figures")
     wunderlich_2005_figures.figures(HERE / "figures")
+    jay_negrut_2007.figures(HERE / "figures")
 
 
 def main():

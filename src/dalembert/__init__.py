@@ -21,6 +21,7 @@ from dalembert.formulations import (
 )
 from dalembert.integrators import (
     BDF,
+    HHT,
     BackwardEuler,
     Explicit,
     Gauss,
@@ -40,6 +41,7 @@ from dalembert.storage import load
 
 __all__ = [
     "BDF",
+    "HHT",
     "BackwardEuler",
     "Baumgarte",
     "Diagnosis",

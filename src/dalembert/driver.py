@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dalembert.formulations.base import Formulation, as_formulation
+from dalembert.formulations.base import At, Formulation, as_formulation
 from dalembert.formulations.index1 import Index1
 from dalembert.integrators.base import Integrator, as_method
 from dalembert.integrators.bdf import BDF
@@ -146,6 +146,7 @@ def solve(
     work = assembly.workspace(p)
     prepare_start(work, t0, row, initial, float(options.atol.max()))
     _start_formulation(work, the_formulation, t0, row)
+    _start_method(work, the_method, the_formulation, t0, row)
     event_set = compile_events(events, system, layout)
     if event_set.kernel is not None:
         event_set.kernel(row, np.concatenate([[t0], p]))  # a function that fails does so here
@@ -215,12 +216,13 @@ def as_projection(
     if given == "default":
         if method.regular and "velocity" in formulation.satisfies:  # of one order more than those of the step equations
             return Projection(levels=("velocity",))
-        if formulation.projects:
+        kept = method.satisfies(formulation)
+        if formulation.projects and not kept >= set(LEVELS):
             return Projection(**formulation.projection_options)
         if system.space.flat:
             return None
         # what the steps keep themselves; points between them have to be put back onto the group
-        return Projection(levels=tuple(x for x in LEVELS if x in formulation.satisfies), invariants=False)
+        return Projection(levels=tuple(x for x in LEVELS if x in kept), invariants=False)
     raise OptionError(f"projection={given!r}: give 'default', None or da.Projection(...).")
 
 
@@ -299,14 +301,26 @@ def prepare_start(work: Workspace, t: float, row: np.ndarray, initial: Initial, 
 def _start_formulation(work: Workspace, formulation: Formulation, t: float, row: np.ndarray) -> None:
     """Initial values of the unknowns that a formulation adds, in place; refuses what cannot work at the start."""
     system, layout = work.assembly.system, work.assembly.layout
-    values = point_values(system, layout, t, row, work.p)
+    for name, x in formulation.start(system, _values_at(work, t, row)).items():
+        if layout.has(name):  # the first- and second-order forms of a formulation need not add the same
+            row[layout.slice(name)] = x
+
+
+def _start_method(work: Workspace, method: Integrator, formulation: Formulation, t: float, row: np.ndarray) -> None:
+    """Initial values of what a method carries along, in place."""
+    for name, x in method.start_carried(work.assembly.system, formulation, _values_at(work, t, row)).items():
+        row[work.assembly.layout.slice(name)] = x
+
+
+def _values_at(work: Workspace, t: float, row: np.ndarray) -> At:
+    """Variables and expressions of the model at a row, by name."""
+    system = work.assembly.system
+    values = point_values(system, work.assembly.layout, t, row, work.p)
 
     def at(name: str) -> np.ndarray:
         return np.asarray(values[name] if name in values else evaluate(system, name, values))
 
-    for name, x in formulation.start(system, at).items():
-        if layout.has(name):  # the first- and second-order forms of a formulation need not add the same
-            row[layout.slice(name)] = x
+    return at
 
 
 def _shown(block: str) -> bool:

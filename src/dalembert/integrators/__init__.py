@@ -7,6 +7,7 @@ from dalembert.integrators.bdf import BDF
 from dalembert.integrators.explicit import Explicit
 from dalembert.integrators.gauss import Gauss
 from dalembert.integrators.general_linear import GeneralLinear
+from dalembert.integrators.hht import HHT
 from dalembert.integrators.lobatto import Lobatto
 from dalembert.integrators.modified_bdf import ModifiedBDF
 from dalembert.integrators.radau import Radau
@@ -14,6 +15,7 @@ from dalembert.integrators.rattle import Rattle
 
 __all__ = [
     "BDF",
+    "HHT",
     "BackwardEuler",
     "Explicit",
     "Gauss",

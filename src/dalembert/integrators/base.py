@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import casadi as ca
 import numpy as np
 
-from dalembert.formulations.base import Formulation, Unknown, formulations
+from dalembert.formulations.base import At, Formulation, Unknown, formulations
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
@@ -52,6 +52,7 @@ class StepEquations:
     ``error``: estimate of the local error of the row, if it is not made from past rows.
     ``response``: (dx, estimate). Then ``error`` is a right side F (scaled rows), dx the solution of J dx = -F with the
     matrix J of the step, and the estimate an expression of x, d and dx.
+    ``every``: a fresh matrix in every iteration of Newton's method.
     """
 
     labels: list[str]
@@ -62,6 +63,7 @@ class StepEquations:
     start: ca.SX | None = None
     error: ca.SX | None = None
     response: tuple[ca.SX, ca.SX] | None = None
+    every: bool = False
 
 
 class EveryFormulation:
@@ -144,6 +146,14 @@ class Integrator(ABC):
     @abstractmethod
     def order_range(self, fixed: bool) -> tuple[int, int]:
         """Order of the first step and largest order."""
+
+    def satisfies(self, formulation: Formulation) -> frozenset[str]:
+        """The constraint levels that hold at the end of every step without projection."""
+        return formulation.satisfies
+
+    def start_carried(self, system: System, formulation: Formulation, at: At) -> dict[str, np.ndarray]:
+        """Initial values of what the method carries along besides the unknowns; ``at`` as in `Formulation.start`."""
+        return {}
 
     def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
         """What error estimates are multiplied with before they are compared with the tolerance."""

@@ -87,6 +87,9 @@ class Rattle(Integrator):
     def order_range(self, fixed: bool) -> tuple[int, int]:
         return self.order, self.order
 
+    def satisfies(self, formulation: Formulation) -> frozenset[str]:
+        return frozenset({"position", "velocity"})
+
     def describe(self) -> str:
         return f"RATTLE (order {self.order})"
 

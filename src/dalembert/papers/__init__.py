@@ -2,6 +2,7 @@
 
 from dalembert.papers import ascher_petzold_1993 as ascher_petzold_1993
 from dalembert.papers import eich_1993 as eich_1993
+from dalembert.papers import jay_negrut_2007 as jay_negrut_2007
 from dalembert.papers import wunderlich_2005 as wunderlich_2005
 from dalembert.papers.base import Paper, papers
 

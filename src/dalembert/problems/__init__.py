@@ -8,6 +8,7 @@ from dalembert.problems import double_pendulum as double_pendulum
 from dalembert.problems import four_bar as four_bar
 from dalembert.problems import free as free
 from dalembert.problems import friction as friction
+from dalembert.problems import jay_negrut as jay_negrut
 from dalembert.problems import massless as massless
 from dalembert.problems import maxwell as maxwell
 from dalembert.problems import moving_pivot as moving_pivot

@@ -167,7 +167,7 @@ def assemble(
     layout = make_layout(system, method, formulation)
     data = StageData.make(system, layout)
     stage_systems = projection.stages(data) if projection is not None else []
-    between = between_steps(projection, formulation.satisfies)
+    between = between_steps(projection, method.satisfies(formulation))
     dense_systems = between.stages(data) if between is not None and between != projection else []
     multiplier_system = multiplier_stage(data)
     rows = _sample_rows(layout, start["row"])
@@ -187,7 +187,7 @@ def assemble(
     accelerate = _accelerations(multiplier_system, data) if method.explicit_stages else None
     step_system, equations, n_past, predicted = _step(system, method, formulation, layout, accelerate)
     n_last = _n_last(system, method, n_past)
-    if projection is None and formulation.satisfies & {"position", "velocity"}:
+    if projection is None and method.satisfies(formulation) & {"position", "velocity"}:
         step_system = replace(step_system, polish=True)  # the step itself has to keep the constraints to rounding
 
     numbers = _sample_numbers(system, formulation, layout, t, rows, p)
@@ -258,6 +258,11 @@ def _step(
     env = Environment(system, data.p, data.data)
     x = sym("x", n)
     equations = method.equations(formulation, env, layout, x, data)
+    sizes = {"residual": n, "start": n, "update": n_past, "error": n_past if equations.response is None else n}
+    for name, size in sizes.items():  # the loop hands out addresses: a kernel of another size would write beyond
+        made = getattr(equations, name)
+        if made is not None and made.shape != (size, 1):
+            raise RuntimeError(f"method {method.name!r}: {name} of its step equations is {made.shape}, not ({size}, 1)")
     residual = equations.rows * equations.residual
     jacobian = ca.jacobian(residual, x) @ ca.diag(equations.columns)
     nonlinear = Nonlinear(
@@ -270,6 +275,7 @@ def _step(
         row_tolerance=ca.SX.zeros(n, 1),
         env=env,
         linear=not env.coefficients and not ca.depends_on(jacobian, x),
+        every=equations.every,
     )
     return nonlinear, equations, n_past, data.predicted
 
