@@ -6,6 +6,7 @@ from dalembert.integrators.base import Integrator, methods
 from dalembert.integrators.bdf import BDF
 from dalembert.integrators.gauss import Gauss
 from dalembert.integrators.general_linear import GeneralLinear
+from dalembert.integrators.generalized_alpha import GeneralizedAlpha
 from dalembert.integrators.lobatto import Lobatto
 from dalembert.integrators.modified_bdf import ModifiedBDF
 from dalembert.integrators.radau import Radau
@@ -15,6 +16,7 @@ __all__ = [
     "BackwardEuler",
     "Gauss",
     "GeneralLinear",
+    "GeneralizedAlpha",
     "Integrator",
     "Lobatto",
     "ModifiedBDF",

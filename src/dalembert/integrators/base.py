@@ -62,6 +62,18 @@ class StepEquations:
     response: tuple[ca.SX, ca.SX] | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Model:
+    """The model as numbers, for starting values.
+
+    ``complete(t, row)`` solves for multipliers and accelerations, in place; 0 if it worked. ``at(name, t, row)`` is an
+    expression of the model ("mass", "G", "dynamics", ...).
+    """
+
+    complete: Callable[[float, np.ndarray], int]
+    at: Callable[[str, float, np.ndarray], np.ndarray]
+
+
 class EveryFormulation:
     """Class attribute that reads as the names of all formulations registered."""
 
@@ -175,6 +187,15 @@ class Integrator(ABC):
         They are filled from the starting values of a fixed-step run; later the method carries them on itself.
         """
         return []
+
+    def begin(
+        self, system: System, formulation: Formulation, layout: Layout, t: float, h: float, row: np.ndarray, model: Model
+    ) -> None:
+        """Change a complete initial row, in place, into the one that the first step (of size h) is to start from.
+
+        What is reported at the start stays as it was.
+        """
+        return
 
     def describe(self) -> str:
         """One line for people."""

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dalembert.formulations.base import Formulation
-from dalembert.integrators.base import Integrator
+from dalembert.integrators.base import Integrator, Model
 from dalembert.numerics import runstate
 from dalembert.numerics.compiled import evaluate, integrate
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import N_COUNTERS, N
 from dalembert.runtime.assembly import Workspace
 from dalembert.runtime.seeds import fixed_seeds, regular_seeds
+from dalembert.runtime.start import evaluate as evaluate_model
+from dalembert.runtime.start import point_values
 from dalembert.status import Status
 
 SLICE = 0.05  # seconds between looks at Ctrl-C and the progress bar
@@ -154,7 +156,9 @@ def _prepare(
     t_eval = options.t_eval if options.t_eval is not None else np.zeros(0)
     whole[runstate.N_EVAL] = t_eval.size
 
-    nodes, rows, count = _past(work, method, row, options.t0, float(h), fixed)
+    begun = row.copy()
+    method.begin(system, formulation, layout, options.t0, float(h), begun, _model(work))
+    nodes, rows, count = _past(work, method, begun, options.t0, float(h), fixed)
     whole[runstate.NODES] = count
 
     whole[runstate.N_PAST] = assembly.n_past
@@ -206,6 +210,14 @@ def _prepare(
         watched=np.concatenate([[1.0, 0.0, options.t0], work.p, np.zeros(formulation.data_size(system))]),
         seeds=np.zeros((0, n)),
     )  # fmt: skip
+
+
+def _model(work: Workspace) -> Model:
+    """The model as numbers, for the starting values of a method."""
+    system, layout = work.assembly.system, work.assembly.layout
+    return Model(
+        work.complete, lambda name, t, row: evaluate_model(system, name, point_values(system, layout, t, row, work.p))
+    )
 
 
 def _past(

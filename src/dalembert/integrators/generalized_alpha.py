@@ -1,0 +1,350 @@
+"""Generalized-alpha for constrained mechanical systems, on Lie groups.
+
+[CH93]  J. Chung, G. M. Hulbert, J. Appl. Mech. 60 (1993) 371-375: the parameters.
+[ACB15] M. Arnold, A. Cardona, O. Bruels, Order reduction in time integration caused by velocity projection, J. Mech.
+        Sci. Technol. 29 (2015): index-3 method (3), starting values, what a velocity projection does.
+[ABC15] M. Arnold, O. Bruels, A. Cardona, Error analysis of generalized-alpha Lie group time integration methods for
+        constrained mechanical systems, Numer. Math. 129 (2015) 149-179: stabilized index-2 method.
+[BG06]  O. Bruels, J.-C. Golinval, The generalized-alpha method in mechatronic applications, ZAMM 86 (2006) 748-758:
+        first-order states by the same formulas as velocities.
+
+    q1 = q exp(h Dq~),   Dq = v + D(q) eta + (1/2 - beta) h a + beta h a1                       [ACB15, (3a), (3b)]
+    v1 = v + (1 - gamma) h a + gamma h a1                                                       (3c)
+    (1 - alpha_m) a1 + alpha_m a = (1 - alpha_f) v1' + alpha_f v'                               (3d)
+    M v1' = f - G^T lam1,   0 = g(q1)   and, for the stabilized method,   0 = G(q1) v1 + g_t    (3e), (3f)
+
+The index-3 method has no eta. Unknowns of a step are v1', lam1 and eta. With g divided by h^2, G v by h and eta counted
+in units of 1/h the matrix of Newton's method has a limit for h -> 0 that is regular, as the one of [ACB15] has.
+
+Starting values. a_n approximates v'(t_n + Delta h), Delta = alpha_m - alpha_f, hence a_0 = v0' + Delta h v0''. In the
+index-3 method g(q_n) = 0 makes G v_n = h^2 G r in all later steps, r the local error of positions; starting with
+G v_0 = 0 excites an error of order 1 in lam, starting with h^2 G r does not (the sign printed in [ACB15] is that of
+errors taken the other way round). A later projection of v onto G v = 0 (``project_at``) excites it again.
+
+Change of step. a_n - v_n' = Delta h v'' + O(h^2) belongs to the step h that made it; in a step of another size it is
+scaled by the ratio of the steps. The index-3 method needs the same for the part of v_n across the constraints, h^2 G r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, ClassVar
+
+import casadi as ca
+import numpy as np
+from numba import carray, cfunc
+
+from dalembert.formulations.base import Formulation, Unknown
+from dalembert.integrators.alpha_parameters import AlphaParameters, number
+from dalembert.integrators.base import Integrator, Model, StepData, StepEquations, register
+from dalembert.model.point import Environment
+from dalembert.model.system import System
+from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
+from dalembert.numerics.layout import Layout
+from dalembert.numerics.runstate import FIRST, N_COEFFICIENTS, PREDICTOR, SECOND
+from dalembert.status import OptionError
+
+START = ("shifted", "unperturbed", "consistent")
+# names of the row: auxiliary acceleration a_n and mean of v'' over the last step; the same for first-order states
+RATES = {"v": ("a", "_a", "_a_dot"), "r": ("_r_dot", "_r_aux", "_r_ddot")}
+
+
+@register
+@dataclass(frozen=True)
+class GeneralizedAlpha(Integrator):
+    """Second order in q, v and lam; high frequencies are damped by the factor ``rho`` a step.
+
+    Parameters
+    ----------
+    rho
+        Spectral radius at infinite frequency, 0 (most damping) to 1 (none), for the parameters of Chung and Hulbert.
+    start
+        "shifted": a_0 = v'(t_0 + Delta h) and, in the index-3 method, the velocity that its steps will have.
+        "unperturbed": the same a_0, v_0 as given. "consistent": a_0 = v_0', v_0 as given.
+    project_at
+        Times after which v is projected onto the velocity constraints, at the end of the step that reaches them. This
+        reduces the order of the index-3 method and is there to show it.
+    alpha_m, alpha_f, nm_beta, nm_gamma
+        Parameters of the family instead of ``rho``. If not given: 0, 0, (1 + alpha_f - alpha_m)^2 / 4 and
+        1/2 + alpha_f - alpha_m. See also `newmark` and `hht`.
+
+    Examples
+    --------
+    >>> import dalembert as da
+    >>> top = da.problems()["heavy-top"]
+    >>> da.solve(top.system, (0, 0.1), q0=top.q0, v0=top.v0, method=da.GeneralizedAlpha(0.8), h=1e-3).success
+    True
+    """
+
+    rho: float | None = 0.9
+    start: str = "shifted"
+    project_at: tuple[float, ...] = ()
+    alpha_m: float | None = None
+    alpha_f: float | None = None
+    nm_beta: float | None = None
+    nm_gamma: float | None = None
+
+    name: ClassVar[str] = "generalized-alpha"
+    summary: ClassVar[str] = "generalized-alpha (Newmark, HHT, Chung-Hulbert), order 2, damping as wanted, Lie groups"
+    default_formulation: ClassVar[str] = "stabilized-index-2"
+    takes: ClassVar[frozenset[str]] = frozenset({"index-3", "stabilized-index-2"})
+    in_row: ClassVar[bool] = False
+    one_step: ClassVar[bool] = True
+    on_groups: ClassVar[bool] = True
+    dense_order: ClassVar[int | None] = 3
+
+    def __post_init__(self) -> None:
+        if self.start not in START:
+            raise OptionError(f"GeneralizedAlpha(start={self.start!r}): choose one of {', '.join(START)}.")
+        given = self.project_at if isinstance(self.project_at, Iterable) else (self.project_at,)
+        object.__setattr__(self, "project_at", tuple(number("project_at", x) for x in given))
+        self.parameters  # noqa: B018 - refuses what makes no sense
+
+    @cached_property
+    def parameters(self) -> AlphaParameters:
+        """The coefficients."""
+        own = (self.alpha_m, self.alpha_f, self.nm_beta, self.nm_gamma)
+        if all(x is None for x in own):
+            rho = number("GeneralizedAlpha: rho", self.rho)
+            if not 0 <= rho <= 1:
+                raise OptionError(
+                    f"GeneralizedAlpha(rho={rho:g}): the factor by which high frequencies are damped in a step must "
+                    f"lie between 0 (most damping) and 1 (none)."
+                )
+            return AlphaParameters.chung_hulbert(rho)
+        if self.rho is not None and self.rho != type(self).rho:
+            raise OptionError("GeneralizedAlpha: give rho, or alpha_m, alpha_f, nm_beta and nm_gamma, not both.")
+        m, f = (number(n, x) if x is not None else 0.0 for n, x in (("alpha_m", own[0]), ("alpha_f", own[1])))
+        plain = AlphaParameters.second_order
+        if self.nm_gamma is None:
+            return plain(m, f, self.nm_beta)
+        gamma = number("nm_gamma", self.nm_gamma)
+        return AlphaParameters(m, f, (0.5 + gamma) ** 2 / 4 if self.nm_beta is None else self.nm_beta, gamma)
+
+    @classmethod
+    def newmark(cls, nm_beta: float = 0.25, nm_gamma: float = 0.5, **options: Any) -> GeneralizedAlpha:
+        """Newmark's method: alpha_m = alpha_f = 0; of order 2 for nm_gamma = 1/2 only, which does not damp."""
+        return cls(alpha_m=0.0, alpha_f=0.0, nm_beta=nm_beta, nm_gamma=nm_gamma, **options)
+
+    @classmethod
+    def hht(cls, alpha: float = -0.1, **options: Any) -> GeneralizedAlpha:
+        """The method of Hilber, Hughes and Taylor in this family: alpha_m = 0, alpha_f = -alpha, -1/3 <= alpha <= 0."""
+        if not -1 / 3 <= number("alpha", alpha) <= 0:
+            raise OptionError(f"GeneralizedAlpha.hht(alpha={alpha:g}): give a number between -1/3 and 0.")
+        return cls(alpha_m=0.0, alpha_f=-alpha, **options)
+
+    @property
+    def equations_key(self) -> tuple[Any, ...]:
+        return (type(self), self.parameters, self.project_at)
+
+    def describe(self) -> str:
+        c = self.parameters
+        if c == AlphaParameters.chung_hulbert(self.rho if self.rho is not None else 0.9):
+            return f"{self.name} (rho = {self.rho:g})"
+        return f"{self.name} (alpha_m = {c.alpha_m:g}, alpha_f = {c.alpha_f:g}, beta = {c.nm_beta:g})"
+
+    def order_range(self, fixed: bool) -> tuple[int, int]:
+        return 2, 2
+
+    def check(self, system: System, formulation: Formulation) -> None:
+        super().check(system, formulation)
+        if not system.nq:
+            raise OptionError(f"{self.name!r} integrates second-order systems; this one is of first order. Use BDF.")
+
+    # ------------------------------------------------------------------ rows and unknowns
+    def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
+        sizes = {**system.sizes, "eta": _n_eta(system, formulation), "_r_dot": system.nr}
+        return [Unknown(n, sizes[n], False) for n in ("a", "_r_dot", "w", "s", "lam", "mu", "eta")]
+
+    def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
+        blocks = {u.name: u for u in formulation.unknowns(system)}
+        parts = [Unknown("q", system.nq, True), Unknown("v", system.nv, True), Unknown("r", system.nr, True)]
+        parts += [blocks[n] for n in ("w", "s", "lam", "mu", "eta") if n in blocks]
+        for name, rates in RATES.items():
+            parts += [Unknown(rate, system.sizes[name], False, controlled=False) for rate in rates]
+        return parts
+
+    def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
+        # positions alone determine v' in the index-3 method, to rounding / h^2
+        deep = 2 if formulation.name == "index-3" and system.nlam else 1
+        measure = {"a": ("v", deep), "_r_dot": ("r", 1)}
+        parts = []
+        for u in self.unknowns(system, formulation):
+            block, power = measure.get(u.name, (u.name, 0))
+            if u.size:
+                index = layout.indices((block,))
+                parts.append(np.array([index, np.full(index.size, power)]))
+        return np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.int64)
+
+    # ------------------------------------------------------------------ the step
+    def equations(
+        self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
+    ) -> StepEquations:
+        system, h, t0 = env.system, data.h, data.t - data.h
+        old, older = layout.split(data.first), layout.split(data.second)
+        ratio = h * data.c[1]  # of this step to the last one
+        now = _split(self.unknowns(system, formulation), x)
+        new = {n: now[n] for n in ("w", "s", "lam", "mu")}
+        increments: dict[str, ca.SX] = {}
+        for name, (rate, auxiliary, slope) in RATES.items():
+            new |= self._advance(name, old, now[rate], ratio, h)
+            a = old[rate] + ratio * (old[auxiliary] - old[rate])
+            increments[name] = (0.5 - self.parameters.nm_beta) * a + self.parameters.nm_beta * new[auxiliary]
+            new[slope] = (now[rate] - old[rate]) / h
+        before = env.at(t=t0, **{n: old[n] for n in ("q", "v", "a", "r", "w", "s", "lam", "mu")})
+        v = formulation.velocity(before, {"v": old["v"], "eta": now["eta"]})  # v + D(q) eta
+        new["q"] = ca.SX(system.space.move(old["q"], h * (v + h * increments["v"])))  # (3a), (3b)
+        if now["eta"].numel():
+            new["eta"] = now["eta"]
+
+        point = env.at(t=data.t, **{n: new[n] for n in ("q", "v", "a", "r", "w", "s", "lam", "mu")})
+        blocks = [
+            ("balance", point.balance, 0),  # (3e)
+            ("dynamics", now["_r_dot"] - point.dynamics, 0),
+            ("auxiliary", point.auxiliary, 0),
+            ("contact", point.h, 0),
+            # rows of a first-order form are scaled by c0^row, that is by h^-(row+1) here
+            *[(e.label, e.expr, -(e.row + 1)) for e in formulation.constraint_equations(point)],  # (3f)
+        ]
+        blocks = [b for b in blocks if b[1].numel()]
+
+        def row(parts: dict[str, ca.SX]) -> ca.SX:
+            """A row with zeros where nothing is given."""
+            return ca.densify(ca.vertcat(*[parts.get(n, ca.SX.zeros(size, 1)) for n, size in layout.blocks]))
+
+        error = self._error(system, old, new, data)
+        if self.project_at:
+            new["v"] = self._projected(point, new["v"], data.t, h)
+        return StepEquations(
+            labels=[label for label, expr, _ in blocks for _ in range(expr.numel())],
+            residual=ca.densify(ca.vertcat(*[expr for _, expr, _ in blocks])),
+            rows=ca.vertcat(*[ca.SX.ones(expr.numel(), 1) * h**power for _, expr, power in blocks]),
+            columns=ca.vertcat(ca.SX.ones(x.numel() - now["eta"].numel(), 1), ca.SX.ones(now["eta"].shape) * h),
+            update=row(new),
+            start=self._guess(system, formulation, old, older, ratio, h),
+            error=row(error),
+        )
+
+    def _advance(self, name: str, old: dict[str, ca.SX], rate_new: ca.SX, ratio: ca.SX, h: ca.SX) -> dict[str, ca.SX]:
+        """(3c) and (3d) for velocities, and in the same way for first-order states [BG06]."""
+        c = self.parameters
+        rate, auxiliary, _ = RATES[name]
+        a = old[rate] + ratio * (old[auxiliary] - old[rate])  # as a step of this size would have left it
+        a1 = ((1 - c.alpha_f) * rate_new + c.alpha_f * old[rate] - c.alpha_m * a) / (1 - c.alpha_m)  # (3d)
+        return {
+            name: old[name] + h * ((1 - c.nm_gamma) * a + c.nm_gamma * a1),  # (3c)
+            rate: rate_new,
+            auxiliary: a1,
+        }
+
+    def _guess(
+        self, system: System, formulation: Formulation, old: dict[str, ca.SX], older: dict[str, ca.SX], ratio: ca.SX, h: ca.SX
+    ) -> ca.SX:
+        """Rates continued along their parabola, the rest along lines."""
+        parts = []
+        for u in self.unknowns(system, formulation):
+            if not u.size:
+                continue
+            line = old[u.name] + ratio * (old[u.name] - older[u.name])
+            for rate, _, slope in RATES.values():
+                if u.name == rate:  # the mean slopes of two steps give the curvature
+                    bend = 0.5 * (1 + ratio) * (old[slope] - older[slope])
+                    line = old[rate] + h * (old[slope] + ratio * bend)
+            parts.append(line)
+        return ca.densify(ca.vertcat(*parts))
+
+    def _error(self, system: System, old: dict[str, ca.SX], new: dict[str, ca.SX], data: StepData) -> dict[str, ca.SX]:
+        """Local errors: C h^3 v'' + h^3/12 [v, v'] of positions, C h^3 v''' of velocities and first-order states.
+
+        v''' is the difference of the mean v'' of this step and of the last one.
+        """
+        h, c = data.h, self.parameters
+        between = 0.5 * (h + 1.0 / data.c[1])  # from the middle of the last step to the middle of this one
+        motion = c.position_error * h**3 * new["_a_dot"]
+        if not system.space.flat:
+            motion += h**3 / 12 * (ca.SX(system.space.ad(new["v"])) @ new["a"])
+        out = {"q": ca.SX(system.space.rate(new["q"], motion))}
+        for name, (_, _, slope) in RATES.items():
+            out[name] = c.velocity_error * h**3 * (new[slope] - old[slope]) / between
+        return out
+
+    def _projected(self, point: Any, v: ca.SX, t: ca.SX, h: ca.SX) -> ca.SX:
+        """v on the velocity constraints, nearest in the metric of the masses, if t is the grid point of a given time."""
+        if not point.system.nlam:
+            return v
+        W = point.acceleration_by_lam  # M^-1 G^T
+        there = v - W @ ca.solve(point.G @ W, point.g_dot)
+        chosen: Any = 0
+        for when in self.project_at:
+            chosen = ca.logic_or(chosen, ca.fabs(t - when) < 0.5 * ca.fabs(h))
+        return ca.if_else(chosen, there, v)
+
+    # ------------------------------------------------------------------ the start
+    def begin(
+        self, system: System, formulation: Formulation, layout: Layout, t: float, h: float, row: np.ndarray, model: Model
+    ) -> None:
+        c, part, space = self.parameters, layout.slice, system.space
+        v, a = row[part("v")].copy(), row[part("a")].copy()
+        r_dot = model.at("dynamics", t, row).ravel() if system.nr else np.zeros(0)
+        row[part("_r_dot")] = r_dot
+        sides = []
+        for s in (h, -h):  # the motion to second order in s; what is left out cancels in the difference
+            there = row.copy()
+            there[part("q")] = space.move(row[part("q")], s * v + 0.5 * s**2 * a)
+            there[part("v")] += s * a
+            there[part("r")] += s * r_dot
+            if model.complete(t + s, there) == 0:
+                if system.nr:
+                    there[part("_r_dot")] = model.at("dynamics", t + s, there).ravel()
+                sides.append((s, there))
+        # a model need not exist before t, and a_0 gets along with a one-sided difference
+        (s1, first), (s2, second) = [*sides, (0.0, row), (-h, row)][:2]
+        for rate, auxiliary, slope in RATES.values():
+            row[part(slope)] = (first[part(rate)] - second[part(rate)]) / (s1 - s2)
+            row[part(auxiliary)] = row[part(rate)]
+            if self.start != "consistent":
+                row[part(auxiliary)] += c.shift * h * row[part(slope)]
+        if self.start == "shifted" and formulation.name == "index-3" and system.nlam:
+            r = c.position_error * row[part("_a_dot")]  # local error of positions / h^3 [ACB15, (12)]
+            if not space.flat:
+                r = r + np.asarray(space.ad(v)) @ a / 12
+            G = model.at("G", t, row)
+            W = model.at("acceleration_by_lam", t, row)  # M^-1 G^T
+            row[part("v")] = v + h**2 * W @ np.linalg.solve(G @ W, G @ r)
+
+    def coefficient_function(self) -> int:
+        return int(_compiled().address)
+
+
+def _n_eta(system: System, formulation: Formulation) -> int:
+    return system.nlam if any(u.name == "eta" for u in formulation.unknowns(system)) else 0
+
+
+def _split(unknowns: list[Unknown], x: ca.SX) -> dict[str, ca.SX]:
+    out, position = {}, 0
+    for u in unknowns:
+        out[u.name] = ca.reshape(x[position : position + u.size], u.size, 1)
+        position += u.size
+    return out
+
+
+def _last_rows(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
+    """The last row as it is, the one before it for the first guess, and 1 / (size of the last step).
+
+    Before the first step this is the size it was planned with: if it is reduced, a_0 is scaled as at any other change.
+    """
+    nodes = carray(nodes_address, (3,), np.float64)
+    out = carray(out_address, (N_COEFFICIENTS,), np.float64)
+    out[:] = 0.0
+    out[PREDICTOR] = 1.0
+    out[FIRST] = 1.0
+    out[SECOND + 1] = 1.0
+    out[1] = 1.0 / (nodes[1] - nodes[2])
+    return 0
+
+
+@cache
+def _compiled() -> Any:
+    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, _last_rows)
