@@ -48,6 +48,7 @@ class StepEquations:
     ``update``: the new row (unknowns first, then what is carried) in terms of x and d, if it is not x itself.
     ``start``: first guess of x in terms of d, if it is not the extrapolated row.
     ``error``: estimate of the local error of the row, if it is not made from past rows.
+    ``jacobian``: of the residual with respect to x, if there is a shorter way to it than differentiation.
     ``response``: (dx, estimate). Then ``error`` is a right side F (scaled rows), dx the solution of J dx = -F with the
     matrix J of the step, and the estimate an expression of x, d and dx.
     """
@@ -60,6 +61,7 @@ class StepEquations:
     start: ca.SX | None = None
     error: ca.SX | None = None
     response: tuple[ca.SX, ca.SX] | None = None
+    jacobian: ca.SX | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +102,8 @@ class Integrator(ABC):
     self_starting: ClassVar[bool] = True
     # for configuration spaces that are groups, too
     on_groups: ClassVar[bool] = False
+    # its steps end on the constraints of the formulation, and on the group, to rounding: nothing to project there
+    keeps_constraints: ClassVar[bool] = False
     # coefficients of constant steps: past rows are interpolated to a regular grid when the step changes
     regular: ClassVar[bool] = False
     # order of the interpolant through past rows, if it is not that of the step

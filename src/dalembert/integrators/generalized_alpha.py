@@ -39,7 +39,7 @@ from numba import carray, cfunc
 from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.alpha_parameters import AlphaParameters, number
 from dalembert.integrators.base import Integrator, Model, StepData, StepEquations, register
-from dalembert.model.point import Environment
+from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
 from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
 from dalembert.numerics.layout import Layout
@@ -93,6 +93,7 @@ class GeneralizedAlpha(Integrator):
     in_row: ClassVar[bool] = False
     one_step: ClassVar[bool] = True
     on_groups: ClassVar[bool] = True
+    keeps_constraints: ClassVar[bool] = True
     dense_order: ClassVar[int | None] = 3
 
     def __post_init__(self) -> None:
@@ -195,11 +196,14 @@ class GeneralizedAlpha(Integrator):
             new[slope] = (now[rate] - old[rate]) / h
         before = env.at(t=t0, **{n: old[n] for n in ("q", "v", "a", "r", "w", "s", "lam", "mu")})
         v = formulation.velocity(before, {"v": old["v"], "eta": now["eta"]})  # v + D(q) eta
-        new["q"] = ca.SX(system.space.move(old["q"], h * (v + h * increments["v"])))  # (3a), (3b)
+        motion = h * (v + h * increments["v"])  # (3b)
+        new["q"] = ca.SX(system.space.move(old["q"], motion))  # (3a)
         if now["eta"].numel():
             new["eta"] = now["eta"]
 
-        point = env.at(t=data.t, **{n: new[n] for n in ("q", "v", "a", "r", "w", "s", "lam", "mu")})
+        differentiate = system.space.flat or bool(system.calls)
+        q = new["q"] if differentiate else ca.SX.sym("q", system.nq)
+        point = env.at(t=data.t, q=q, **{n: new[n] for n in ("v", "a", "r", "w", "s", "lam", "mu")})
         blocks = [
             ("balance", point.balance, 0),  # (3e)
             ("dynamics", now["_r_dot"] - point.dynamics, 0),
@@ -214,17 +218,21 @@ class GeneralizedAlpha(Integrator):
             """A row with zeros where nothing is given."""
             return ca.densify(ca.vertcat(*[parts.get(n, ca.SX.zeros(size, 1)) for n, size in layout.blocks]))
 
+        residual, jacobian = ca.densify(ca.vertcat(*[expr for _, expr, _ in blocks])), None
+        if not differentiate:
+            residual, jacobian = _along_the_group(system, residual, x, q, new["q"], motion)
         error = self._error(system, old, new, data)
         if self.project_at:
-            new["v"] = self._projected(point, new["v"], data.t, h)
+            new["v"] = self._projected(env.at(**{n: new[n] for n in ("q", "v")}, t=data.t), data.t, h)
         return StepEquations(
             labels=[label for label, expr, _ in blocks for _ in range(expr.numel())],
-            residual=ca.densify(ca.vertcat(*[expr for _, expr, _ in blocks])),
+            residual=residual,
             rows=ca.vertcat(*[ca.SX.ones(expr.numel(), 1) * h**power for _, expr, power in blocks]),
             columns=ca.vertcat(ca.SX.ones(x.numel() - now["eta"].numel(), 1), ca.SX.ones(now["eta"].shape) * h),
             update=row(new),
             start=self._guess(system, formulation, old, older, ratio, h),
             error=row(error),
+            jacobian=jacobian,
         )
 
     def _advance(self, name: str, old: dict[str, ca.SX], rate_new: ca.SX, ratio: ca.SX, h: ca.SX) -> dict[str, ca.SX]:
@@ -270,16 +278,16 @@ class GeneralizedAlpha(Integrator):
             out[name] = c.velocity_error * h**3 * (new[slope] - old[slope]) / between
         return out
 
-    def _projected(self, point: Any, v: ca.SX, t: ca.SX, h: ca.SX) -> ca.SX:
+    def _projected(self, point: Point, t: ca.SX, h: ca.SX) -> ca.SX:
         """v on the velocity constraints, nearest in the metric of the masses, if t is the grid point of a given time."""
         if not point.system.nlam:
-            return v
+            return point.v
         W = point.acceleration_by_lam  # M^-1 G^T
-        there = v - W @ ca.solve(point.G @ W, point.g_dot)
+        there = point.v - W @ ca.solve(point.G @ W, point.g_dot)
         chosen: Any = 0
         for when in self.project_at:
             chosen = ca.logic_or(chosen, ca.fabs(t - when) < 0.5 * ca.fabs(h))
-        return ca.if_else(chosen, there, v)
+        return ca.if_else(chosen, there, point.v)
 
     # ------------------------------------------------------------------ the start
     def begin(
@@ -320,6 +328,16 @@ class GeneralizedAlpha(Integrator):
 
 def _n_eta(system: System, formulation: Formulation) -> int:
     return system.nlam if any(u.name == "eta" for u in formulation.unknowns(system)) else 0
+
+
+def _along_the_group(
+    system: System, residual: ca.SX, x: ca.SX, q: ca.SX, q_new: ca.SX, motion: ca.SX
+) -> tuple[ca.SX, ca.SX]:
+    """Residual and its derivative with q = q_new(x) put in: q changes by q (T(y) dy)~ if the motion y changes by dy."""
+    e = ca.SX.sym("e", system.nv)
+    along = ca.jacobian(residual, q) @ ca.jacobian(ca.SX(system.space.rate(q, e)), e)
+    tangent = ca.SX(system.space.tangent(motion)) @ ca.jacobian(motion, x)
+    return tuple(ca.substitute([residual, ca.jacobian(residual, x) + along @ tangent], [q], [q_new]))  # type: ignore[return-value]
 
 
 def _split(unknowns: list[Unknown], x: ca.SX) -> dict[str, ca.SX]:

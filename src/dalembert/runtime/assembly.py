@@ -44,6 +44,7 @@ class Assembly:
     labels: list[str]
     n_past: int  # entries of the row that a step leaves behind for later ones
     n_last: int  # entries of the last row that a step sees as they are
+    projects_steps: bool  # or only points between them
 
     @property
     def n_step(self) -> int:
@@ -162,7 +163,7 @@ def assemble(
     multiplier_system = multiplier_stage(data)
     step_system, equations, n_past, predicted = _step(system, method, formulation, layout)
     n_last = _n_last(system, method, n_past)
-    if projection is None and formulation.satisfies & {"position", "velocity"}:
+    if (projection is None or not projection.steps) and formulation.satisfies & {"position", "velocity"}:
         step_system = replace(step_system, polish=True)  # the step itself has to keep the constraints to rounding
 
     rows = _sample_rows(layout, start["row"])
@@ -203,7 +204,7 @@ def assemble(
         requests.append(Request("response", step_system.x, behind_x, estimate, step_system.env))
     return Assembly(
         system, layout, build_kernels(requests), step_system, stage_systems, multiplier_system, equations.labels,
-        n_past, n_last,
+        n_past, n_last, projection is None or projection.steps,
     )  # fmt: skip
 
 
@@ -222,7 +223,10 @@ def _step(
     x = sym("x", n)
     equations = method.equations(formulation, env, layout, x, data)
     residual = equations.rows * equations.residual
-    jacobian = ca.jacobian(residual, x) @ ca.diag(equations.columns)
+    jacobian = ca.jacobian(residual, x)
+    if equations.jacobian is not None:
+        jacobian = ca.diag(equations.rows) @ equations.jacobian
+    jacobian = jacobian @ ca.diag(equations.columns)
     nonlinear = Nonlinear(
         name="step",
         x=x,

@@ -148,6 +148,7 @@ def _prepare(
     whole[runstate.N_STEP] = assembly.n_step
     whole[runstate.STEP_LIMIT] = NO_LIMIT if options.max_steps is None else options.max_steps
     whole[runstate.PROJECT_ERROR] = int(bool(assembly.stages) and assembly.stages[0].metric is not None)
+    whole[runstate.PROJECT_STEPS] = int(assembly.projects_steps)
     whole[runstate.N_EVENTS] = options.event_rules.shape[1]
     whole[runstate.STORE_STEPS] = int(options.t_eval is None)
     whole[runstate.COEFFICIENTS] = method.coefficient_function()
