@@ -149,6 +149,10 @@ class GeneralizedAlpha(Integrator):
     def order_range(self, fixed: bool) -> tuple[int, int]:
         return 2, 2
 
+    def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
+        """Local errors h^3 add up to global ones of h^2: tol^(3/2) / 2 in place of tol makes errors follow tol."""
+        return 2.0 / np.sqrt(min(tolerance, 1.0))
+
     def check(self, system: System, formulation: Formulation) -> None:
         super().check(system, formulation)
         if not system.nq:
