@@ -13,8 +13,16 @@
     (1 - alpha_m) a1 + alpha_m a = (1 - alpha_f) v1' + alpha_f v'                               (3d)
     M v1' = f - G^T lam1,   0 = g(q1)   and, for the stabilized method,   0 = G(q1) v1 + g_t    (3e), (3f)
 
-The index-3 method has no eta. Unknowns of a step are v1', lam1 and eta. With g divided by h^2, G v by h and eta counted
-in units of 1/h the matrix of Newton's method has a limit for h -> 0 that is regular, as the one of [ACB15] has.
+The index-3 method has no eta. Unknowns of a step are z, lam1 and eta, with
+
+    v1' = z - D(q) eta / (h beta'),   beta' = beta (1 - alpha_f) / (1 - alpha_m),
+
+so that q1 depends on z alone. With g divided by h^2, G v by h and eta counted in units of 1/h the matrix of Newton's
+method is, up to terms of order h, the one of [ACB15], regular in the limit h -> 0 (gamma' as beta'):
+
+    [ M         G^T   -M D / beta'           ]
+    [ beta' G   0     0                      ]
+    [ gamma' G  0     -gamma' G D / beta'    ]
 
 Starting values. a_n approximates v'(t_n + Delta h), Delta = alpha_m - alpha_f, hence a_0 = v0' + Delta h v0''. In the
 index-3 method g(q_n) = 0 makes G v_n = h^2 G r in all later steps, r the local error of positions; starting with
@@ -27,7 +35,7 @@ scaled by the ratio of the steps. The index-3 method needs the same for the part
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, ClassVar
@@ -191,21 +199,27 @@ class GeneralizedAlpha(Integrator):
         old, older = layout.split(data.first), layout.split(data.second)
         ratio = h * data.c[1]  # of this step to the last one
         now = _split(self.unknowns(system, formulation), x)
+        before = env.at(t=t0, **{n: old[n] for n in ("q", "v", "a", "r", "w", "s", "lam", "mu")})
+        z, step = now["a"], self.parameters.nm_beta * (1 - self.parameters.alpha_f) / (1 - self.parameters.alpha_m) * h
+
+        def pushed(eta: ca.SX) -> ca.SX:
+            """D(q) eta / (h beta')."""
+            return formulation.velocity(before, {"v": ca.SX.zeros(system.nv, 1), "eta": eta}) / step
+
+        now["a"] = z - pushed(now["eta"])
         new = {n: now[n] for n in ("w", "s", "lam", "mu")}
-        increments: dict[str, ca.SX] = {}
         for name, (rate, auxiliary, slope) in RATES.items():
             new |= self._advance(name, old, now[rate], ratio, h)
-            a = old[rate] + ratio * (old[auxiliary] - old[rate])
-            increments[name] = (0.5 - self.parameters.nm_beta) * a + self.parameters.nm_beta * new[auxiliary]
             new[slope] = (now[rate] - old[rate]) / h
-        before = env.at(t=t0, **{n: old[n] for n in ("q", "v", "a", "r", "w", "s", "lam", "mu")})
-        v = formulation.velocity(before, {"v": old["v"], "eta": now["eta"]})  # v + D(q) eta
-        motion = h * (v + h * increments["v"])  # (3b)
+        # (3b): z in the place of v1' has the effect of eta
+        beta, a = self.parameters.nm_beta, old["a"] + ratio * (old["_a"] - old["a"])
+        a1 = self._advance("v", old, z, ratio, h)["_a"]
+        motion = h * (old["v"] + h * ((0.5 - beta) * a + beta * a1))
         new["q"] = ca.SX(system.space.move(old["q"], motion))  # (3a)
         if now["eta"].numel():
             new["eta"] = now["eta"]
 
-        differentiate = system.space.flat or bool(system.calls)
+        differentiate = bool(system.calls)
         q = new["q"] if differentiate else ca.SX.sym("q", system.nq)
         point = env.at(t=data.t, q=q, **{n: new[n] for n in ("v", "a", "r", "w", "s", "lam", "mu")})
         blocks = [
@@ -234,7 +248,7 @@ class GeneralizedAlpha(Integrator):
             rows=ca.vertcat(*[ca.SX.ones(expr.numel(), 1) * h**power for _, expr, power in blocks]),
             columns=ca.vertcat(ca.SX.ones(x.numel() - now["eta"].numel(), 1), ca.SX.ones(now["eta"].shape) * h),
             update=row(new),
-            start=self._guess(system, formulation, old, older, ratio, h),
+            start=self._guess(system, formulation, old, older, ratio, h, pushed),
             error=row(error),
             jacobian=jacobian,
         )
@@ -252,10 +266,11 @@ class GeneralizedAlpha(Integrator):
         }
 
     def _guess(
-        self, system: System, formulation: Formulation, old: dict[str, ca.SX], older: dict[str, ca.SX], ratio: ca.SX, h: ca.SX
-    ) -> ca.SX:
+        self, system: System, formulation: Formulation, old: dict[str, ca.SX], older: dict[str, ca.SX], ratio: ca.SX,
+        h: ca.SX, pushed: Callable[[ca.SX], ca.SX],
+    ) -> ca.SX:  # fmt: skip
         """Rates continued along their parabola, the rest along lines."""
-        parts = []
+        parts = {}
         for u in self.unknowns(system, formulation):
             if not u.size:
                 continue
@@ -264,8 +279,10 @@ class GeneralizedAlpha(Integrator):
                 if u.name == rate:  # the mean slopes of two steps give the curvature
                     bend = 0.5 * (1 + ratio) * (old[slope] - older[slope])
                     line = old[rate] + h * (old[slope] + ratio * bend)
-            parts.append(line)
-        return ca.densify(ca.vertcat(*parts))
+            parts[u.name] = line
+        if "eta" in parts:
+            parts["a"] += pushed(parts["eta"])
+        return ca.densify(ca.vertcat(*parts.values()))
 
     def _error(self, system: System, old: dict[str, ca.SX], new: dict[str, ca.SX], data: StepData) -> dict[str, ca.SX]:
         """Local errors: C h^3 v'' + h^3/12 [v, v'] of positions, C h^3 v''' of velocities and first-order states.
@@ -338,9 +355,11 @@ def _along_the_group(
     system: System, residual: ca.SX, x: ca.SX, q: ca.SX, q_new: ca.SX, motion: ca.SX
 ) -> tuple[ca.SX, ca.SX]:
     """Residual and its derivative with q = q_new(x) put in: q changes by q (T(y) dy)~ if the motion y changes by dy."""
-    e = ca.SX.sym("e", system.nv)
-    along = ca.jacobian(residual, q) @ ca.jacobian(ca.SX(system.space.rate(q, e)), e)
-    tangent = ca.SX(system.space.tangent(motion)) @ ca.jacobian(motion, x)
+    along, tangent = ca.jacobian(residual, q), ca.jacobian(motion, x)
+    if not system.space.flat:
+        e = ca.SX.sym("e", system.nv)
+        along = along @ ca.jacobian(ca.SX(system.space.rate(q, e)), e)
+        tangent = ca.SX(system.space.tangent(motion)) @ tangent
     return tuple(ca.substitute([residual, ca.jacobian(residual, x) + along @ tangent], [q], [q_new]))  # type: ignore[return-value]
 
 
