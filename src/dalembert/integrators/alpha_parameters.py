@@ -70,6 +70,20 @@ class AlphaParameters:
         """
         return self.shift**2 - self.shift * (self.alpha_m - 0.5) - 1.0 / 12.0
 
+    @property
+    def radius(self) -> float:
+        """Spectral radius for h omega -> infinity, which is that of the errors across the constraints of index 3.
+
+        The roots are -alpha_f / (1 - alpha_f) and those of beta r^2 + (gamma + 1/2 - 2 beta) r + (beta - gamma + 1/2).
+        """
+        half = (self.nm_gamma + 0.5 - 2 * self.nm_beta) / (2 * self.nm_beta)
+        product = (self.nm_beta - self.nm_gamma + 0.5) / self.nm_beta
+        discriminant = half**2 - product
+        if abs(discriminant) < 1e-14:  # a double root: rounding would split it by 1e-8
+            discriminant = 0.0
+        root = abs(half) + math.sqrt(discriminant) if discriminant >= 0 else math.sqrt(product)
+        return max(root, abs(self.alpha_f / (1 - self.alpha_f)))
+
     @staticmethod
     def chung_hulbert(rho: float) -> AlphaParameters:
         """The most damping at high frequencies, factor ``rho`` a step, for the least at low ones [CH93, (25), (26)]."""

@@ -165,6 +165,11 @@ class GeneralizedAlpha(Integrator):
         super().check(system, formulation)
         if not system.nq:
             raise OptionError(f"{self.name!r} integrates second-order systems; this one is of first order. Use BDF.")
+        if formulation.name == "index-3" and system.nlam and self.parameters.radius > 1 - 1e-12:
+            raise OptionError(
+                f"method {self.describe()!r} is unstable on the formulation 'index-3': errors across the constraints are "
+                f"not damped, and multipliers grow without bound. Use rho < 1, or formulation='stabilized-index-2'."
+            )
 
     # ------------------------------------------------------------------ rows and unknowns
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:

@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.integrate import solve_ivp
 
 from dalembert import spaces
 from dalembert.model.system import System
 from dalembert.problems.base import Problem, register
-from dalembert.problems.minimal import minimal_coordinates
+from dalembert.problems.minimal import ATOL, RTOL, minimal_coordinates
 from dalembert.problems.rotations import matrix_of, quaternion_rate
 
 M, J = 15.0, np.diag([0.234375, 0.46875, 0.234375])
@@ -128,6 +129,22 @@ def _state(t: float, y: np.ndarray) -> dict[str, np.ndarray]:
 def _body_state(t: float, y: np.ndarray) -> Mapping[str, np.ndarray]:
     out, R = _state(t, y), matrix_of(y[:4])
     return {"q": out["q"], "v": np.concatenate([R.T @ out["v"][:3], y[4:]]), "lam": R.T @ out["lam"]}
+
+
+def trajectory(t: np.ndarray) -> dict[str, np.ndarray]:
+    """The reference at many increasing times (n,) at once, from one integration: q (n, 12), v (n, 6), lam (n, 3).
+
+    Interpolated, to about 1e-11; ``reference`` of the problem ends an integration at every time instead.
+    """
+    y0 = np.concatenate([[1.0, 0.0, 0.0, 0.0], OMEGA0])
+    run = solve_ivp(_rates, (0.0, t[-1]), y0, method="DOP853", rtol=RTOL, atol=ATOL, t_eval=t)
+    rows = [_state(s, y) for s, y in zip(t, run.y.T, strict=True)]
+    return {name: np.array([row[name] for row in rows]) for name in ("q", "v", "lam")}
+
+
+def parts(q: np.ndarray, v: np.ndarray, lam: np.ndarray) -> dict[str, np.ndarray]:
+    """x, R, u, Omega and lam of states (n, ...)."""
+    return {"x": q[:, :3], "R": q[:, 3:], "u": v[:, :3], "Omega": v[:, 3:], "lam": lam}
 
 
 def _problem(name: str, system: System, where: str, state: Any) -> Problem:
