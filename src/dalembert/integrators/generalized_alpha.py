@@ -30,13 +30,15 @@ G v_0 = 0 excites an error of order 1 in lam, starting with h^2 G r does not (th
 errors taken the other way round). A later projection of v onto G v = 0 (``project_at``) excites it again.
 
 Change of step. a_n - v_n' = Delta h v'' + O(h^2) belongs to the step h that made it; in a step of another size it is
-scaled by the ratio of the steps. The index-3 method needs the same for the part of v_n across the constraints, h^2 G r.
+scaled by the ratio sigma of the steps. In runs with automatic steps the index-3 method does the same with the part of
+v_n across the constraints: v_n + G^T kappa takes its place, with kappa such that G v_n = h^2 G r is multiplied by
+sigma^2. With a list of prescribed steps it does not, and lam loses an order at every change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, ClassVar
 
@@ -51,9 +53,12 @@ from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
 from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
 from dalembert.numerics.layout import Layout
-from dalembert.numerics.runstate import FIRST, N_COEFFICIENTS, PREDICTOR, SECOND
+from dalembert.numerics.runstate import FIRST, GROWTH, N_COEFFICIENTS, PREDICTOR, SECOND
 from dalembert.status import OptionError
 
+# Scaled by the ratio of the steps, errors across the constraints grow as long as the steps do: by 1.35 a step if they
+# double (rho = 0.9, stabilized), not at all (0.96) if they grow by this factor.
+MOST_GROWTH = 1.25
 START = ("shifted", "unperturbed", "consistent")
 # names of the row: auxiliary acceleration a_n and mean of v'' over the last step; the same for first-order states
 RATES = {"v": ("a", "_a", "_a_dot"), "r": ("_r_dot", "_r_aux", "_r_ddot")}
@@ -93,6 +98,8 @@ class GeneralizedAlpha(Integrator):
     alpha_f: float | None = None
     nm_beta: float | None = None
     nm_gamma: float | None = None
+    # automatic steps: velocities of the index-3 method are adjusted when the step changes
+    adjusts: bool = field(default=False, repr=False)
 
     name: ClassVar[str] = "generalized-alpha"
     summary: ClassVar[str] = "generalized-alpha (Newmark, HHT, Chung-Hulbert), order 2, damping as wanted, Lie groups"
@@ -146,7 +153,7 @@ class GeneralizedAlpha(Integrator):
 
     @property
     def equations_key(self) -> tuple[Any, ...]:
-        return (type(self), self.parameters, self.project_at)
+        return (type(self), self.parameters, self.project_at, self.adjusts)
 
     def describe(self) -> str:
         c = self.parameters
@@ -161,6 +168,9 @@ class GeneralizedAlpha(Integrator):
         """Local errors h^3 add up to global ones of h^2: tol^(3/2) / 2 in place of tol makes errors follow tol."""
         return 2.0 / np.sqrt(min(tolerance, 1.0))
 
+    def for_run(self, fixed: bool) -> GeneralizedAlpha:
+        return replace(self, adjusts=not fixed)
+
     def check(self, system: System, formulation: Formulation) -> None:
         super().check(system, formulation)
         if not system.nq:
@@ -173,8 +183,10 @@ class GeneralizedAlpha(Integrator):
 
     # ------------------------------------------------------------------ rows and unknowns
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
-        sizes = {**system.sizes, "eta": _n_eta(system, formulation), "_r_dot": system.nr}
-        return [Unknown(n, sizes[n], False) for n in ("a", "_r_dot", "w", "s", "lam", "mu", "eta")]
+        stabilized = any(u.name == "eta" for u in formulation.unknowns(system))
+        sizes = {**system.sizes, "_r_dot": system.nr, "eta": system.nlam if stabilized else 0}
+        sizes["kappa"] = system.nlam if self.adjusts and not stabilized else 0
+        return [Unknown(n, sizes[n], False) for n in ("a", "_r_dot", "w", "s", "lam", "mu", "eta", "kappa")]
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
         blocks = {u.name: u for u in formulation.unknowns(system)}
@@ -185,9 +197,9 @@ class GeneralizedAlpha(Integrator):
         return parts
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
-        # positions alone determine v' in the index-3 method, to rounding / h^2
-        deep = 2 if formulation.name == "index-3" and system.nlam else 1
-        measure = {"a": ("v", deep), "_r_dot": ("r", 1)}
+        # with fixed steps Newton goes to rounding level; positions determine v' of the index-3 method to rounding / h^2
+        deep = 2 if formulation.name == "index-3" and system.nlam and not self.adjusts else 1
+        measure = {"a": ("v", deep), "_r_dot": ("r", 1), "kappa": ("lam", 1)}
         parts = []
         for u in self.unknowns(system, formulation):
             block, power = measure.get(u.name, (u.name, 0))
@@ -211,6 +223,10 @@ class GeneralizedAlpha(Integrator):
             """D(q) eta / (h beta')."""
             return formulation.velocity(before, {"v": ca.SX.zeros(system.nv, 1), "eta": eta}) / step
 
+        blocks = []
+        if now["kappa"].numel():
+            old["v"] = old["v"] + before.G.T @ now["kappa"]
+            blocks = [("velocities", before.G @ before.G.T @ now["kappa"] - (ratio**2 - 1) * before.g_dot, -1)]
         now["a"] = z - pushed(now["eta"])
         new = {n: now[n] for n in ("w", "s", "lam", "mu")}
         for name, (rate, auxiliary, slope) in RATES.items():
@@ -227,7 +243,7 @@ class GeneralizedAlpha(Integrator):
         differentiate = bool(system.calls)
         q = new["q"] if differentiate else ca.SX.sym("q", system.nq)
         point = env.at(t=data.t, q=q, **{n: new[n] for n in ("v", "a", "r", "w", "s", "lam", "mu")})
-        blocks = [
+        blocks += [
             ("balance", point.balance, 0),  # (3e)
             ("dynamics", now["_r_dot"] - point.dynamics, 0),
             ("auxiliary", point.auxiliary, 0),
@@ -244,6 +260,7 @@ class GeneralizedAlpha(Integrator):
         residual, jacobian = ca.densify(ca.vertcat(*[expr for _, expr, _ in blocks])), None
         if not differentiate:
             residual, jacobian = _along_the_group(system, residual, x, q, new["q"], motion)
+        n_small = now["eta"].numel() + now["kappa"].numel()
         error = self._error(system, old, new, data)
         if self.project_at:
             new["v"] = self._projected(env.at(**{n: new[n] for n in ("q", "v")}, t=data.t), data.t, h)
@@ -251,7 +268,7 @@ class GeneralizedAlpha(Integrator):
             labels=[label for label, expr, _ in blocks for _ in range(expr.numel())],
             residual=residual,
             rows=ca.vertcat(*[ca.SX.ones(expr.numel(), 1) * h**power for _, expr, power in blocks]),
-            columns=ca.vertcat(ca.SX.ones(x.numel() - now["eta"].numel(), 1), ca.SX.ones(now["eta"].shape) * h),
+            columns=ca.vertcat(ca.SX.ones(x.numel() - n_small, 1), ca.SX.ones(n_small, 1) * h),
             update=row(new),
             start=self._guess(system, formulation, old, older, ratio, h, pushed),
             error=row(error),
@@ -278,6 +295,9 @@ class GeneralizedAlpha(Integrator):
         parts = {}
         for u in self.unknowns(system, formulation):
             if not u.size:
+                continue
+            if u.name == "kappa":
+                parts[u.name] = ca.SX.zeros(u.size, 1)
                 continue
             line = old[u.name] + ratio * (old[u.name] - older[u.name])
             for rate, _, slope in RATES.values():
@@ -352,10 +372,6 @@ class GeneralizedAlpha(Integrator):
         return int(_compiled().address)
 
 
-def _n_eta(system: System, formulation: Formulation) -> int:
-    return system.nlam if any(u.name == "eta" for u in formulation.unknowns(system)) else 0
-
-
 def _along_the_group(
     system: System, residual: ca.SX, x: ca.SX, q: ca.SX, q_new: ca.SX, motion: ca.SX
 ) -> tuple[ca.SX, ca.SX]:
@@ -388,6 +404,7 @@ def _last_rows(k, available, nodes_address, orders_address, out_address):  # typ
     out[FIRST] = 1.0
     out[SECOND + 1] = 1.0
     out[1] = 1.0 / (nodes[1] - nodes[2])
+    out[GROWTH] = MOST_GROWTH
     return 0
 
 

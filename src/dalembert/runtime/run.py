@@ -170,6 +170,8 @@ def _prepare(
     whole[runstate.DENSER] = 0 if method.dense_order is None else method.dense_order - max_order
     tolerance = float(max(options.rtol.max(), options.atol.max()))
     real[runstate.ESTIMATE_SCALE] = method.estimate_scale(system, formulation, tolerance)
+    if not fixed:  # a part of the error allowed in a step, which may be less than the tolerance
+        real[runstate.NEWTON_TOLERANCE] /= max(1.0, real[runstate.ESTIMATE_SCALE])
     parts = {
         runstate.START: "start", runstate.UPDATE: "update", runstate.ERROR: "error", runstate.RESPONSE: "response",
     }  # fmt: skip
