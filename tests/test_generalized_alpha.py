@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import dalembert as da
+from dalembert.analysis import alpha
 from dalembert.integrators.alpha_parameters import AlphaParameters
+from dalembert.papers import arnold_cardona_bruels_2015 as acb
+from dalembert.papers import papers
 from dalembert.problems import heavy_top
 from dalembert.status import OptionError
 
@@ -126,7 +129,7 @@ def test_reference_agrees_with_40_digits() -> None:
         found = da.problems()["heavy-top"].reference(t)
         found = {p: x[0] for p, x in heavy_top.parts(**{n: x[None] for n, x in found.items()}).items()}
         for p in PARTS:
-            assert found[p] == pytest.approx(np.ravel(right[p]), abs=2e-10 if p == "lam" else 2e-12), p
+            assert found[p] == pytest.approx(np.ravel(right[p]), abs=1e-9 if p == "lam" else 1e-11), p
 
 
 # ---------------------------------------------------------------------- velocity projection
@@ -145,7 +148,9 @@ def test_velocity_projection_reduces_the_order_of_index_3() -> None:
             assert [away[k + j] for j in expected] == pytest.approx(list(expected.values()), rel=1e-3)
         assert away[k + 100] < 0.02 * away.max()
         assert away[k + 150] < 1e-3 * away.max()
-    with_it, without = (np.polyfit(-np.log([1000, 2000, 4000, 8000]), np.log(x), 1)[0] for x in zip(*found, strict=True))
+    with_it, without = (
+        np.polyfit(-np.log([1000, 2000, 4000, 8000]), np.log(x), 1)[0] for x in zip(*found, strict=True)
+    )
     print("slopes of lam with and without projection", with_it, without)
     assert abs(with_it - 1) < 0.06
     assert abs(without - 2) < 0.05
@@ -157,29 +162,50 @@ def test_nothing_to_project_in_the_stabilized_method() -> None:
 
 
 # ---------------------------------------------------------------------- other spaces, systems and steps
+OTHERS = ["pendulum", "slider-crank", "spherical-pendulum", "heavy-top-se3", "rigid-body", "knife-edge"]
+
+
+@pytest.mark.parametrize("pattern", ["fixed", "alternating"])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ["pendulum", "slider-crank", "spherical-pendulum", "heavy-top-se3", "rigid-body", "knife-edge"])
-@pytest.mark.parametrize("alternating", [False, True], ids=["fixed", "alternating"])
-def test_order_on_other_problems(name: str, form: str, alternating: bool) -> None:
-    """Also with steps h and 2h in turn, where a_n is corrected; lam of index 3 loses an order there."""
+@pytest.mark.parametrize("name", OTHERS)
+def test_order_on_other_problems(name: str, form: str, pattern: str) -> None:
+    """Also with steps h and 2h in turn, where a_n is corrected; not index 3, whose lam loses an order there."""
     problem = da.problems()[name]
+    if pattern == "alternating" and form == "index-3" and problem.system.nlam:
+        pytest.skip("prescribed changes of the step are not for index 3")
     span = 0.1 if name == "heavy-top-se3" else 1.0
-    found = []
-    counts = (100, 200, 400, 800)
+    found, counts = [], (120, 240, 480, 960)
     for n in counts:
-        h: Any = span / n if not alternating else np.tile([2 * span / (3 * n), 4 * span / (3 * n)], n // 2)
+        h: Any = span / n if pattern == "fixed" else np.tile([2 * span / (3 * n), 4 * span / (3 * n)], n // 2)
         sol = da.solve(
             problem.system, (0, span), problem.q0, problem.v0, method="generalized-alpha", formulation=form, h=h,
             **problem.options,
         )  # fmt: skip
         assert sol.success, sol.message
-        right = problem.reference(sol.t[-20:])
-        found.append({p: float(np.abs(getattr(sol, p)[-20:] - right[p]).max()) for p in right if right[p].size})
+        at = np.arange(0, n + 1, n // 20)
+        right = problem.reference(sol.t[at])
+        found.append({p: float(np.abs(getattr(sol, p)[at] - right[p]).max()) for p in right if right[p].size})
     observed = {p: float(np.polyfit(-np.log(counts), np.log([e[p] for e in found]), 1)[0]) for p in found[0]}
     print(name, form, observed)
-    if form == "index-3" and alternating:
-        assert observed.pop("lam", 2.0) > 0.8
-    assert all(abs(x - 2) < 0.15 for x in observed.values()), observed
+    assert all(abs(x - 2) < 0.15 for p, x in observed.items() if p in ("q", "v")), observed
+    assert all(x > 1.85 for x in observed.values()), observed
+
+
+def test_prescribed_changes_of_the_step_cost_index_3_an_order_of_lam() -> None:
+    """One change from h to 2h in the middle; automatic steps adjust the velocity there, see below."""
+    problem = da.problems()["spherical-pendulum"]
+    found, counts = [], (150, 300, 600)
+    for n in counts:
+        h = np.concatenate([np.full(2 * n // 3, 0.75 / n), np.full(n // 3, 1.5 / n)])
+        sol = da.solve(
+            problem.system, (0, 1), problem.q0, problem.v0, method="generalized-alpha", formulation="index-3", h=h
+        )
+        right = problem.reference(sol.t)
+        found.append([np.abs(getattr(sol, p) - right[p]).max() for p in ("q", "v", "lam")])
+    q, v, lam = np.polyfit(-np.log(counts), np.log(found), 1)[0]
+    assert abs(q - 2) < 0.15
+    assert abs(v - 2) < 0.15
+    assert abs(lam - 1) < 0.25
 
 
 def test_first_order_states_and_auxiliary_variables() -> None:
@@ -221,21 +247,27 @@ def test_variable_step_meets_the_tolerance(name: str) -> None:
     check_variable(name, TOLERANCES)
 
 
+def test_variable_step_of_index_3() -> None:
+    """The same for the index-3 method, whose velocities are adjusted; at tighter tolerances rounding / h^2 ends it."""
+    check_variable("slider-crank", TOLERANCES[:3], "index-3")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["heavy-top", "slider-crank"])
 def test_variable_step_meets_tight_tolerances(name: str) -> None:
     check_variable(name, (1e-5, 1e-6, 1e-7))
 
 
-def check_variable(name: str, tolerances: tuple[float, ...]) -> None:
+def check_variable(name: str, tolerances: tuple[float, ...], form: str = "stabilized-index-2") -> None:
     problem = da.problems()[name]
     grid = np.linspace(*problem.t_span, 41)[1:]
     right = problem.reference(grid)
     sizes, found = [], []
     for tol in tolerances:
         sol = da.solve(
-            problem.system, problem.t_span, problem.q0, problem.v0, method="generalized-alpha", rtol=tol, atol=tol
-        )
+            problem.system, problem.t_span, problem.q0, problem.v0, method="generalized-alpha", formulation=form,
+            rtol=tol, atol=tol,
+        )  # fmt: skip
         assert sol.success, sol.message
         state = sol(grid)
         error = {
@@ -243,7 +275,7 @@ def check_variable(name: str, tolerances: tuple[float, ...]) -> None:
         }
         print(name, tol, sol.stats.steps, sol.stats.rejected, {p: x / tol for p, x in error.items()})
         assert max(error.values()) < tol
-        assert sol.drift.largest["velocity"] < 1e-11
+        assert form == "index-3" or sol.drift.largest["velocity"] < 1e-11
         # a spike would be a jump that neighbours do not share: the step changes, lam does not notice
         jumps = np.abs(np.diff(sol.lam, 2, axis=0)).max() / np.abs(np.diff(sol.lam, axis=0)).max()
         assert jumps < 0.5
@@ -296,7 +328,9 @@ def test_parameters_of_the_family() -> None:
         assert method.parameters.order == 2
 
 
-@pytest.mark.parametrize("method", [da.GeneralizedAlpha.newmark(), da.GeneralizedAlpha.hht(-0.2), da.GeneralizedAlpha(0.5)])
+@pytest.mark.parametrize(
+    "method", [da.GeneralizedAlpha.newmark(), da.GeneralizedAlpha.hht(-0.2), da.GeneralizedAlpha(0.5)]
+)
 def test_members_of_the_family_converge(method: Any) -> None:
     problem = da.problems()["pendulum"]
     found = []
@@ -330,3 +364,61 @@ def test_bad_options() -> None:
     problem = da.problems()["pendulum"]
     with pytest.raises(OptionError, match="index-3, stabilized-index-2"):
         da.solve(problem.system, (0, 1), problem.q0, method="generalized-alpha", formulation="index-1")
+
+
+def test_index_3_without_damping_is_refused() -> None:
+    problem = da.problems()["pendulum"]
+    for method in (da.GeneralizedAlpha(1.0), da.GeneralizedAlpha.newmark()):
+        with pytest.raises(OptionError, match=r"multipliers grow without bound.*rho < 1"):
+            da.solve(problem.system, (0, 1), problem.q0, method=method, formulation="index-3", h=0.01)
+
+
+# ---------------------------------------------------------------------- analysis
+@pytest.mark.parametrize("rho", [0.0, 0.3, 0.5, 0.8, 0.9, 1.0])
+def test_spectral_radius(rho: float) -> None:
+    """rho for constraints and for high frequencies [ACB15], [CH93]; a triple eigenvalue is found to eps^(1/3)."""
+    eigenvalues = np.linalg.eigvals(alpha.error_recursion(rho))
+    assert np.abs(eigenvalues + rho).max() < 1e-4
+    assert alpha.spectral_radius(rho) == pytest.approx(rho, abs=1e-12)
+    assert alpha.spectral_radius(rho, 1e4) == pytest.approx(rho, abs=3e-3)
+    assert np.all(alpha.spectral_radius(rho, np.logspace(-3, 5, 200)) <= 1 + 1e-9)
+
+
+def test_damping_and_period_error() -> None:
+    """Damping of order 3 (2 in h omega less one), period error of order 2; both as measured in a run."""
+    x = np.array([0.05, 0.1])
+    damping, stretch = alpha.damping_and_period_error(0.5, x)
+    assert np.log2(damping[1] / damping[0]) == pytest.approx(3.0, abs=0.05)
+    assert np.log2(stretch[1] / stretch[0]) == pytest.approx(2.0, abs=0.05)
+    system = da.System(q=1, mass=[1.0], force=lambda q: [-q[0]])
+    h, n = 0.5, 400
+    sol = da.solve(system, (0, n * h), [1.0], [0.0], method=da.GeneralizedAlpha(0.5), h=h)
+    damping, stretch = alpha.damping_and_period_error(0.5, h)
+    peaks = np.hypot(sol.q[:, 0], sol.v[:, 0])
+    assert -np.log(peaks[-1] / peaks[0]) / (n * h) == pytest.approx(damping, rel=0.05)
+    turns = np.unwrap(np.arctan2(-sol.v[:, 0], sol.q[:, 0]))[-1]
+    assert n * h / turns - 1 == pytest.approx(stretch, rel=0.05)
+    with pytest.raises(OptionError, match="above 0"):
+        alpha.damping_and_period_error(0.5, 0.0)
+    with pytest.raises(OptionError, match="0 or more"):
+        alpha.spectral_radius(0.5, -1.0)
+
+
+def test_plot(tmp_path: Any) -> None:
+    figure = alpha.plot()
+    assert len(figure.axes) == 3
+    figure.savefig(tmp_path / "alpha.png")
+
+
+# ---------------------------------------------------------------------- the paper
+@pytest.mark.slow
+def test_reproduction_of_the_paper(tmp_path: Any) -> None:
+    rows = papers()["arnold-cardona-bruels-2015"].run(tmp_path)
+    assert len(rows) > 80
+    assert not [r for r in rows if not r["agrees"]]
+    assert len(list(tmp_path.glob("*.png"))) == 5
+
+
+def test_rows_of_the_paper() -> None:
+    rows = [*acb.hidden_constraint(), *acb.projection()]
+    assert not [r for r in rows if not r["agrees"]]

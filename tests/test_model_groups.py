@@ -25,6 +25,7 @@ from dalembert.status import InconsistentError, ModelError, OptionError
 
 sp = da.spaces
 
+
 @cache
 def heavy_top(form: str) -> da.System:
     if form == "R3xSO3":

@@ -193,7 +193,14 @@ class Integrator(ABC):
         return []
 
     def begin(
-        self, system: System, formulation: Formulation, layout: Layout, t: float, h: float, row: np.ndarray, model: Model
+        self,
+        system: System,
+        formulation: Formulation,
+        layout: Layout,
+        t: float,
+        h: float,
+        row: np.ndarray,
+        model: Model,
     ) -> None:
         """Change a complete initial row, in place, into the one that the first step (of size h) is to start from.
 

@@ -24,10 +24,8 @@ method is, up to terms of order h, the one of [ACB15], regular in the limit h ->
     [ beta' G   0     0                      ]
     [ gamma' G  0     -gamma' G D / beta'    ]
 
-Starting values. a_n approximates v'(t_n + Delta h), Delta = alpha_m - alpha_f, hence a_0 = v0' + Delta h v0''. In the
-index-3 method g(q_n) = 0 makes G v_n = h^2 G r in all later steps, r the local error of positions; starting with
-G v_0 = 0 excites an error of order 1 in lam, starting with h^2 G r does not (the sign printed in [ACB15] is that of
-errors taken the other way round). A later projection of v onto G v = 0 (``project_at``) excites it again.
+Starting values: see `alpha_start`. A projection of v onto G v = 0 later on (``project_at``) excites the same error of
+order 1 in lam that a start with G v_0 = 0 excites in the index-3 method.
 
 Change of step. a_n - v_n' = Delta h v'' + O(h^2) belongs to the step h that made it; in a step of another size it is
 scaled by the ratio sigma of the steps. In runs with automatic steps the index-3 method does the same with the part of
@@ -48,7 +46,9 @@ from numba import carray, cfunc
 
 from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.alpha_parameters import AlphaParameters, number
+from dalembert.integrators.alpha_start import RATES, start_row
 from dalembert.integrators.base import Integrator, Model, StepData, StepEquations, register
+from dalembert.integrators.positions import along_the_group, as_group
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
 from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
@@ -60,8 +60,6 @@ from dalembert.status import OptionError
 # double (rho = 0.9, stabilized), not at all (0.96) if they grow by this factor.
 MOST_GROWTH = 1.25
 START = ("shifted", "unperturbed", "consistent")
-# names of the row: auxiliary acceleration a_n and mean of v'' over the last step; the same for first-order states
-RATES = {"v": ("a", "_a", "_a_dot"), "r": ("_r_dot", "_r_aux", "_r_ddot")}
 
 
 @register
@@ -177,8 +175,8 @@ class GeneralizedAlpha(Integrator):
             raise OptionError(f"{self.name!r} integrates second-order systems; this one is of first order. Use BDF.")
         if formulation.name == "index-3" and system.nlam and self.parameters.radius > 1 - 1e-12:
             raise OptionError(
-                f"method {self.describe()!r} is unstable on the formulation 'index-3': errors across the constraints are "
-                f"not damped, and multipliers grow without bound. Use rho < 1, or formulation='stabilized-index-2'."
+                f"method {self.describe()!r} is unstable on the formulation 'index-3': errors across the constraints "
+                f"are not damped, and multipliers grow without bound. Use rho < 1, or formulation='stabilized-index-2'."
             )
 
     # ------------------------------------------------------------------ rows and unknowns
@@ -223,13 +221,13 @@ class GeneralizedAlpha(Integrator):
             """D(q) eta / (h beta')."""
             return formulation.velocity(before, {"v": ca.SX.zeros(system.nv, 1), "eta": eta}) / step
 
-        blocks = []
+        blocks: list[tuple[str, ca.SX, Any]] = []
         if now["kappa"].numel():
             old["v"] = old["v"] + before.G.T @ now["kappa"]
             blocks = [("velocities", before.G @ before.G.T @ now["kappa"] - (ratio**2 - 1) * before.g_dot, -1)]
         now["a"] = z - pushed(now["eta"])
         new = {n: now[n] for n in ("w", "s", "lam", "mu")}
-        for name, (rate, auxiliary, slope) in RATES.items():
+        for name, (rate, _, slope) in RATES.items():
             new |= self._advance(name, old, now[rate], ratio, h)
             new[slope] = (now[rate] - old[rate]) / h
         # (3b): z in the place of v1' has the effect of eta
@@ -259,7 +257,7 @@ class GeneralizedAlpha(Integrator):
 
         residual, jacobian = ca.densify(ca.vertcat(*[expr for _, expr, _ in blocks])), None
         if not differentiate:
-            residual, jacobian = _along_the_group(system, residual, x, q, new["q"], motion)
+            residual, jacobian = along_the_group(system, residual, x, q, new["q"], motion)
         n_small = now["eta"].numel() + now["kappa"].numel()
         error = self._error(system, old, new, data)
         if self.project_at:
@@ -318,14 +316,14 @@ class GeneralizedAlpha(Integrator):
         between = 0.5 * (h + 1.0 / data.c[1])  # from the middle of the last step to the middle of this one
         motion = c.position_error * h**3 * new["_a_dot"]
         if not system.space.flat:
-            motion += h**3 / 12 * (ca.SX(system.space.ad(new["v"])) @ new["a"])
+            motion += h**3 / 12 * (ca.SX(as_group(system).ad(new["v"])) @ new["a"])
         out = {"q": ca.SX(system.space.rate(new["q"], motion))}
         for name, (_, _, slope) in RATES.items():
             out[name] = c.velocity_error * h**3 * (new[slope] - old[slope]) / between
         return out
 
     def _projected(self, point: Point, t: ca.SX, h: ca.SX) -> ca.SX:
-        """v on the velocity constraints, nearest in the metric of the masses, if t is the grid point of a given time."""
+        """v on the velocity constraints, nearest by the masses, if t is the grid point of such a time."""
         if not point.system.nlam:
             return point.v
         W = point.acceleration_by_lam  # M^-1 G^T
@@ -335,53 +333,21 @@ class GeneralizedAlpha(Integrator):
             chosen = ca.logic_or(chosen, ca.fabs(t - when) < 0.5 * ca.fabs(h))
         return ca.if_else(chosen, there, point.v)
 
-    # ------------------------------------------------------------------ the start
     def begin(
-        self, system: System, formulation: Formulation, layout: Layout, t: float, h: float, row: np.ndarray, model: Model
+        self,
+        system: System,
+        formulation: Formulation,
+        layout: Layout,
+        t: float,
+        h: float,
+        row: np.ndarray,
+        model: Model,
     ) -> None:
-        c, part, space = self.parameters, layout.slice, system.space
-        v, a = row[part("v")].copy(), row[part("a")].copy()
-        r_dot = model.at("dynamics", t, row).ravel() if system.nr else np.zeros(0)
-        row[part("_r_dot")] = r_dot
-        sides = []
-        for s in (h, -h):  # the motion to second order in s; what is left out cancels in the difference
-            there = row.copy()
-            there[part("q")] = space.move(row[part("q")], s * v + 0.5 * s**2 * a)
-            there[part("v")] += s * a
-            there[part("r")] += s * r_dot
-            if model.complete(t + s, there) == 0:
-                if system.nr:
-                    there[part("_r_dot")] = model.at("dynamics", t + s, there).ravel()
-                sides.append((s, there))
-        # a model need not exist before t, and a_0 gets along with a one-sided difference
-        (s1, first), (s2, second) = [*sides, (0.0, row), (-h, row)][:2]
-        for rate, auxiliary, slope in RATES.values():
-            row[part(slope)] = (first[part(rate)] - second[part(rate)]) / (s1 - s2)
-            row[part(auxiliary)] = row[part(rate)]
-            if self.start != "consistent":
-                row[part(auxiliary)] += c.shift * h * row[part(slope)]
-        if self.start == "shifted" and formulation.name == "index-3" and system.nlam:
-            r = c.position_error * row[part("_a_dot")]  # local error of positions / h^3 [ACB15, (12)]
-            if not space.flat:
-                r = r + np.asarray(space.ad(v)) @ a / 12
-            G = model.at("G", t, row)
-            W = model.at("acceleration_by_lam", t, row)  # M^-1 G^T
-            row[part("v")] = v + h**2 * W @ np.linalg.solve(G @ W, G @ r)
+        perturbed = self.start == "shifted" and formulation.name == "index-3"
+        start_row(self.parameters, system, layout, t, h, row, model, self.start != "consistent", perturbed)
 
     def coefficient_function(self) -> int:
         return int(_compiled().address)
-
-
-def _along_the_group(
-    system: System, residual: ca.SX, x: ca.SX, q: ca.SX, q_new: ca.SX, motion: ca.SX
-) -> tuple[ca.SX, ca.SX]:
-    """Residual and its derivative with q = q_new(x) put in: q changes by q (T(y) dy)~ if the motion y changes by dy."""
-    along, tangent = ca.jacobian(residual, q), ca.jacobian(motion, x)
-    if not system.space.flat:
-        e = ca.SX.sym("e", system.nv)
-        along = along @ ca.jacobian(ca.SX(system.space.rate(q, e)), e)
-        tangent = ca.SX(system.space.tangent(motion)) @ tangent
-    return tuple(ca.substitute([residual, ca.jacobian(residual, x) + along @ tangent], [q], [q_new]))  # type: ignore[return-value]
 
 
 def _split(unknowns: list[Unknown], x: ca.SX) -> dict[str, ca.SX]:

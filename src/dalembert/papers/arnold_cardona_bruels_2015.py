@@ -73,7 +73,9 @@ def error_curves(n: int, variant: str) -> dict[str, np.ndarray]:
 
 def largest(n: int, variant: str, first: int | None = None) -> dict[str, float]:
     """Largest errors over the run or over its first steps."""
-    return {name: float(x[: None if first is None else first + 1].max()) for name, x in error_curves(n, variant).items()}
+    return {
+        name: float(x[: None if first is None else first + 1].max()) for name, x in error_curves(n, variant).items()
+    }
 
 
 def slope(values: list[float]) -> float:
@@ -105,7 +107,9 @@ def orders() -> list[Row]:
                 if name == "lam":
                     close = abs(here / other - 1) < 0.02
                     note = f"within 2 % of a separate implementation, {other:.4g}"
-                    rows.append(entry(table, {"variant": variant, "h": 1 / 2000}, "error of lam", None, here, close, note))
+                    rows.append(
+                        entry(table, {"variant": variant, "h": 1 / 2000}, "error of lam", None, here, close, note)
+                    )
     return rows
 
 

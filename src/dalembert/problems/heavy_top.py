@@ -4,8 +4,8 @@
         Sci. Technol. 29 (2015): the benchmark on R^3 x SO(3), q' = q v~.
 
 The state is x, R (position of the centre of mass, attitude) and v = (x', Omega); on SE(3) v = (R^T x', Omega). The
-reaction lam of the first form is a force in the inertial frame; the second form writes its constraint in the body frame,
-where its gradient is constant, and has R^T lam.
+reaction lam of the first form is a force in the inertial frame; the second form writes its constraint in the body
+frame, where its gradient is constant, and has R^T lam.
 """
 
 from __future__ import annotations
