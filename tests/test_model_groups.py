@@ -17,61 +17,19 @@ from scipy.integrate import solve_ivp
 import dalembert as da
 from dalembert.analysis.index import consistency, index
 from dalembert.model.symbols import NAMES
+from dalembert.problems.heavy_top import GRAVITY, MASS, OMEGA0, PUBLISHED, J, M, X, gyroscopic, on_r3xso3, on_se3
 from dalembert.runtime.events import compile_events
 from dalembert.runtime.start import evaluate
 from dalembert.spaces.group import MissingPart
 from dalembert.status import InconsistentError, ModelError, OptionError
 
 sp = da.spaces
-M, J, X, GRAVITY = 15.0, np.diag([0.234375, 0.46875, 0.234375]), np.array([0.0, 1.0, 0.0]), np.array([0.0, 0.0, -9.81])
-OMEGA0 = np.array([0.0, 150.0, -4.61538])
-
-# reference of 40 digits (Taylor series of the reduced top), rounded; lam belongs to the constraint -x + R X = 0
-REFERENCE: dict[float, dict[str, Any]] = {
-    0.1: {
-        "x": [0.421296658925402, 0.894571974345593, -0.14916470056189962],
-        "R": [
-            [-0.7168895366514764, 0.421296658925402, 0.5554984405179955],
-            [0.22774300755533175, 0.894571974345593, -0.3845440224799754],
-            [-0.6589404485606295, -0.14916470056189962, -0.7372566563666925],
-        ],
-        "u": [3.4085374633396532, -2.0834379505793863, -2.8678350450062315],
-        "Omega": [4.808941331728092, 150.0, 1.0283007567183298],
-        "Omegadot": [-142.37789125930698, 0.0, 692.7813294400949],
-        "lam": [-361.0560047871159, -295.3931730112256, -212.2671718551193],
-    },
-    1.0: {
-        "x": [0.17334396409838604, 0.6400885920705688, -0.7484907911335813],
-        "R": [
-            [0.2292996408036076, 0.17334396409838604, 0.9577961917015508],
-            [-0.765340742204681, 0.6400885920705688, 0.06738058045687272],
-            [-0.6013943989171537, -0.7484907911335813, 0.27943928238402865],
-        ],
-        "u": [0.5708253034254873, -4.588728296334952, -3.7919551547100423],
-        "Omega": [-0.8220781016827045, 150.0, -5.923291348117337],
-        "Omegadot": [858.4563089331821, 0.0, -125.3264233895031],
-        "lam": [-517.6007394769013, -396.8431014895542, 404.5749251628845],
-    },
-}
-
-MASS = np.diag([M, M, M, *np.diag(J)])
-
-
-def gyroscopic(v: Any) -> Any:
-    return -np.cross(v[3:], J @ v[3:])
 
 
 @cache
 def heavy_top(form: str) -> da.System:
     if form == "R3xSO3":
-        return da.System(
-            q=sp.R3xSO3(),
-            mass=MASS,
-            force=lambda v: np.concatenate([M * GRAVITY, gyroscopic(v)]),
-            constraints=lambda q: {"tip": -q.x + q.R @ X},  # [ACB15]
-            energy=lambda q, v: 0.5 * v @ MASS @ v - M * GRAVITY @ q.x,
-            name="heavy top",
-        )
+        return on_r3xso3("heavy top")
     if form == "quaternions":
         return da.System(
             q=sp.Euclidean(3) * sp.UnitQuaternions(),
@@ -79,13 +37,8 @@ def heavy_top(form: str) -> da.System:
             force=lambda v: np.concatenate([M * GRAVITY, gyroscopic(v)]),
             constraints=lambda q: {"tip": -q.x + q.R @ X},
         )
-    if form == "SE3":  # translational velocity in the body frame, x' = R u
-        return da.System(
-            q=sp.SE3(),
-            mass=MASS,
-            force=lambda q, v: np.concatenate([M * (q.R.T @ GRAVITY - np.cross(v[3:], v[:3])), gyroscopic(v)]),
-            constraints=lambda q: {"tip": -(q.R.T @ q.x) + X},  # G is constant on the constraint
-        )
+    if form == "SE3":
+        return on_se3()
     return da.Lagrangian(
         q={"Lagrange R3xSO3": sp.R3xSO3(), "Lagrange SE3": sp.SE3()}[form],
         kinetic=lambda v: 0.5 * v @ MASS @ v,
@@ -199,7 +152,7 @@ def test_euler_lagrange_equations_on_groups() -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("t", [0.1, 1.0])
 def test_accelerations_and_multipliers_of_the_reference(form: str, t: float) -> None:
-    expected = REFERENCE[t]
+    expected = PUBLISHED[t]
     q0, v0 = start(form, expected)
     state = da.consistent(heavy_top(form), q0, v0)
     assert np.abs(state.a[3:] - expected["Omegadot"]).max() < 1e-9
@@ -227,7 +180,7 @@ def test_inconsistent_states_move_to_the_nearest(form: str) -> None:
     system = heavy_top(form)
     space = system.space
     rng = np.random.default_rng(7)
-    (x, R), v0 = start(form, REFERENCE[0.1])
+    (x, R), v0 = start(form, PUBLISHED[0.1])
     exact = space.flatten((x, R))
     away = space.move(exact, 1e-4 * rng.normal(size=6))
     state = da.consistent(system, away, v0 + 1e-3 * rng.normal(size=6))
@@ -250,7 +203,7 @@ def test_projection_metric(weight: Any) -> None:
     from dalembert.runtime.start import initial_row
 
     system = heavy_top("R3xSO3")
-    q0, v0 = start("R3xSO3", REFERENCE[0.1])
+    q0, v0 = start("R3xSO3", PUBLISHED[0.1])
     away = system.space.move(system.space.flatten(q0), 1e-4 * np.random.default_rng(8).normal(size=6))
     method, formulation = da.BDF(), as_formulation("index-1", "index-1")
     layout = make_layout(system, method, formulation)
@@ -280,7 +233,7 @@ def test_motion_of_the_heavy_top(form: str) -> None:
     y0 = np.concatenate([system.space.flatten(q0), v0])
     run = solve_ivp(lambda t, y: f(y).full()[:, 0], (0, 1), y0, method="DOP853", rtol=1e-12, atol=1e-12)
     q, v = run.y[: system.nq, -1], run.y[system.nq :, -1]
-    element, expected = system.space.element(q), REFERENCE[1.0]
+    element, expected = system.space.element(q), PUBLISHED[1.0]
     u = element.R @ v[:3] if body_frame(form) else v[:3]
     assert np.abs(element.x - expected["x"]).max() < 1e-8
     assert np.abs(element.R - expected["R"]).max() < 1e-8
@@ -345,7 +298,7 @@ def test_black_boxes_receive_elements() -> None:
         q=sp.R3xSO3(), mass=MASS, force=da.black_box(force), constraints=da.black_box(tip)
     )  # fmt: skip
     assert system.nlam == 3
-    expected = REFERENCE[0.1]
+    expected = PUBLISHED[0.1]
     state = da.consistent(system, *start("R3xSO3", expected), initial="assume")
     assert np.abs(state.a[3:] - expected["Omegadot"]).max() < 1e-3  # second derivatives by differences
     assert np.abs(state.lam - expected["lam"]).max() < 1e-3
@@ -391,7 +344,7 @@ def test_flat_groups_are_integrated() -> None:
 def test_index(form: str) -> None:
     """Index 3 like every constrained system; three rotations and their rates are free, however they are stored."""
     system = heavy_top(form)
-    q0, v0 = start(form, REFERENCE[0.1])
+    q0, v0 = start(form, PUBLISHED[0.1])
     found = index(system, q0, v0)
     assert (found.differentiation_index, found.degrees_of_freedom, found.regular) == (3, 6, True)
     assert consistency(system, q0, v0).consistent

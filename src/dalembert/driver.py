@@ -222,7 +222,8 @@ def as_projection(
         if system.space.flat:
             return None
         # what the steps keep themselves; points between them have to be put back onto the group
-        return Projection(levels=tuple(x for x in LEVELS if x in kept), invariants=False)
+        levels = tuple(x for x in LEVELS if x in kept)
+        return Projection(levels=levels, invariants=False, steps=not method.keeps_constraints)
     raise OptionError(f"projection={given!r}: give 'default', None or da.Projection(...).")
 
 

@@ -7,6 +7,7 @@ from dalembert.integrators.bdf import BDF
 from dalembert.integrators.explicit import Explicit
 from dalembert.integrators.gauss import Gauss
 from dalembert.integrators.general_linear import GeneralLinear
+from dalembert.integrators.generalized_alpha import GeneralizedAlpha
 from dalembert.integrators.hht import HHT
 from dalembert.integrators.lobatto import Lobatto
 from dalembert.integrators.modified_bdf import ModifiedBDF
@@ -20,6 +21,7 @@ __all__ = [
     "Explicit",
     "Gauss",
     "GeneralLinear",
+    "GeneralizedAlpha",
     "Integrator",
     "Lobatto",
     "ModifiedBDF",

@@ -50,6 +50,7 @@ class StepEquations:
     ``update``: the new row (unknowns first, then what is carried) in terms of x and d, if it is not x itself.
     ``start``: first guess of x in terms of d, if it is not the extrapolated row.
     ``error``: estimate of the local error of the row, if it is not made from past rows.
+    ``jacobian``: of the residual with respect to x, if there is a shorter way to it than differentiation.
     ``response``: (dx, estimate). Then ``error`` is a right side F (scaled rows), dx the solution of J dx = -F with the
     matrix J of the step, and the estimate an expression of x, d and dx.
     ``every``: a fresh matrix in every iteration of Newton's method.
@@ -64,6 +65,19 @@ class StepEquations:
     error: ca.SX | None = None
     response: tuple[ca.SX, ca.SX] | None = None
     every: bool = False
+    jacobian: ca.SX | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """The model as numbers, for starting values.
+
+    ``complete(t, row)`` solves for multipliers and accelerations, in place; 0 if it worked. ``at(name, t, row)`` is an
+    expression of the model ("mass", "G", "dynamics", ...).
+    """
+
+    complete: Callable[[float, np.ndarray], int]
+    at: Callable[[str, float, np.ndarray], np.ndarray]
 
 
 class EveryFormulation:
@@ -96,6 +110,8 @@ class Integrator(ABC):
     on_groups: ClassVar[bool] = False
     # report the multipliers of the step where the formulation does, not those of the reported q and v
     own_multipliers: ClassVar[bool] = True
+    # its steps end on the constraints of the formulation, and on the group, to rounding: nothing to project there
+    keeps_constraints: ClassVar[bool] = False
     # coefficients of constant steps: past rows are interpolated to a regular grid when the step changes
     regular: ClassVar[bool] = False
     # smallest tolerance of automatic steps that rounding errors allow
@@ -193,6 +209,22 @@ class Integrator(ABC):
         They are filled from the starting values of a fixed-step run; later the method carries them on itself.
         """
         return []
+
+    def begin(
+        self,
+        system: System,
+        formulation: Formulation,
+        layout: Layout,
+        t: float,
+        h: float,
+        row: np.ndarray,
+        model: Model,
+    ) -> None:
+        """Change a complete initial row, in place, into the one that the first step (of size h) is to start from.
+
+        What is reported at the start stays as it was.
+        """
+        return
 
     def describe(self) -> str:
         """One line for people."""

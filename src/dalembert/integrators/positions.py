@@ -58,6 +58,25 @@ def motion_weights(system: System, layout: Layout, unknowns: list[Unknown]) -> n
     return np.ascontiguousarray([rows, np.zeros_like(rows)], dtype=np.int64)
 
 
+def as_group(system: System) -> Group:
+    """The space of a system that is not flat."""
+    if not isinstance(system.space, Group):
+        raise TypeError(f"{system.space} is no group")
+    return system.space
+
+
+def along_the_group(
+    system: System, residual: ca.SX, x: ca.SX, q: ca.SX, q_new: ca.SX, motion: ca.SX
+) -> tuple[ca.SX, ca.SX]:
+    """Residual and its derivative with q = q_new(x) put in: q changes by q (T(y) dy)~ if the motion y changes by dy."""
+    along, tangent = ca.jacobian(residual, q), ca.jacobian(motion, x)
+    if not system.space.flat:
+        e = ca.SX.sym("e", system.nv)
+        along = along @ ca.jacobian(ca.SX(system.space.rate(q, e)), e)
+        tangent = ca.SX(as_group(system).tangent(motion)) @ tangent
+    return tuple(ca.substitute([residual, ca.jacobian(residual, x) + along @ tangent], [q], [q_new]))  # type: ignore[return-value]
+
+
 # A one-step method may treat positions near q_0 as a vector space: q = q_0 exp(y), v = T(y) y', v' = T y'' + T' y'.
 def local_origin(system: System, q0: ca.SX) -> ca.SX:
     """Where local positions begin: at zero on a group, at the position itself if it is a vector."""

@@ -50,6 +50,8 @@ class Projection:
     error
         "plain": the error test uses the estimate as it is. "projected": its part normal to the constraints, which the
         projection removes, is taken out first [E93, section 4.1].
+    steps
+        False: project only points between steps (dense output, events), not what the steps make.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class Projection:
     invariants: bool = True
     iteration: Literal["gauss-newton", "simplified"] = "simplified"
     error: Literal["plain", "projected"] = "plain"
+    steps: bool = True
 
     def __post_init__(self) -> None:
         for name, allowed in (

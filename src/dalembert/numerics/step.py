@@ -69,6 +69,7 @@ from dalembert.numerics.runstate import (
     PREDICTOR,
     PREPARED,
     PROJECT_ERROR,
+    PROJECT_STEPS,
     PROJECTION_FAILED,
     PROJECTIONS,
     REFINE,
@@ -140,6 +141,8 @@ def complete(run, multipliers, t, row):  # type: ignore[no-untyped-def]
     n = row.size
     if run.whole[OWN_MULTIPLIERS] == 0:
         return run_stage(multipliers, t, row, run.scratch[2], run.real[MULTIPLIER_TOLERANCE], 0.0, run.counters)
+    if run.whole[N_PAST] == n:  # the step itself makes everything
+        return CONVERGED
     trial = run.scratch[1]
     copy(row, trial)
     code = run_stage(multipliers, t, trial, run.scratch[2], run.real[MULTIPLIER_TOLERANCE], 0.0, run.counters)
@@ -252,7 +255,7 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
             new[i] = x[i]
     if run.whole[REGULAR] == 1:
         refine(run, new)
-    if run.whole[N_STAGES] > 0:
+    if run.whole[N_STAGES] > 0 and run.whole[PROJECT_STEPS] == 1:
         run.whole[PROJECTIONS] += 1
         code = correct(run, stages, t, new)
         if code != CONVERGED:

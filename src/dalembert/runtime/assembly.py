@@ -45,6 +45,7 @@ class Assembly:
     n_past: int  # entries of the row that a step leaves behind for later ones
     n_last: int  # entries of the last row that a step sees as they are
     dense: list[StageSystem]  # projection of what lies between steps
+    projects_steps: bool  # or only points between them
 
     @property
     def n_step(self) -> int:
@@ -187,7 +188,7 @@ def assemble(
     accelerate = _accelerations(multiplier_system, data) if method.explicit_stages else None
     step_system, equations, n_past, predicted = _step(system, method, formulation, layout, accelerate)
     n_last = _n_last(system, method, n_past)
-    if projection is None and method.satisfies(formulation) & {"position", "velocity"}:
+    if (projection is None or not projection.steps) and method.satisfies(formulation) & {"position", "velocity"}:
         step_system = replace(step_system, polish=True)  # the step itself has to keep the constraints to rounding
 
     numbers = _sample_numbers(system, formulation, layout, t, rows, p)
@@ -217,7 +218,7 @@ def assemble(
     kernels = build_kernels(requests)
     return Assembly(
         system, layout, kernels, step_system, stage_systems, multiplier_system, equations.labels, n_past, n_last,
-        dense,
+        dense, projection is None or projection.steps,
     )  # fmt: skip
 
 
@@ -264,7 +265,10 @@ def _step(
         if made is not None and made.shape != (size, 1):
             raise RuntimeError(f"method {method.name!r}: {name} of its step equations is {made.shape}, not ({size}, 1)")
     residual = equations.rows * equations.residual
-    jacobian = ca.jacobian(residual, x) @ ca.diag(equations.columns)
+    jacobian = ca.jacobian(residual, x)
+    if equations.jacobian is not None:
+        jacobian = ca.diag(equations.rows) @ equations.jacobian
+    jacobian = jacobian @ ca.diag(equations.columns)
     nonlinear = Nonlinear(
         name="step",
         x=x,

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from dalembert.formulations.base import Formulation
-from dalembert.integrators.base import Integrator
+from dalembert.integrators.base import Integrator, Model
 from dalembert.model.system import System
 from dalembert.numerics import hermite, runstate
 from dalembert.numerics.compiled import evaluate, integrate
@@ -18,6 +18,8 @@ from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import N_COUNTERS, N
 from dalembert.runtime.assembly import Workspace
 from dalembert.runtime.seeds import fixed_seeds, regular_seeds
+from dalembert.runtime.start import evaluate as evaluate_model
+from dalembert.runtime.start import point_values
 from dalembert.status import Status
 
 SLICE = 0.05  # seconds between looks at Ctrl-C and the progress bar
@@ -147,6 +149,7 @@ def _prepare(
     whole[runstate.N_STEP] = assembly.n_step
     whole[runstate.STEP_LIMIT] = NO_LIMIT if options.max_steps is None else options.max_steps
     whole[runstate.PROJECT_ERROR] = int(bool(assembly.stages) and assembly.stages[0].metric is not None)
+    whole[runstate.PROJECT_STEPS] = int(assembly.projects_steps)
     whole[runstate.N_EVENTS] = options.event_rules.shape[1]
     whole[runstate.STORE_STEPS] = int(options.t_eval is None)
     whole[runstate.COEFFICIENTS] = method.coefficient_function()
@@ -155,7 +158,9 @@ def _prepare(
     t_eval = options.t_eval if options.t_eval is not None else np.zeros(0)
     whole[runstate.N_EVAL] = t_eval.size
 
-    nodes, rows, count = _past(work, method, row, options.t0, float(h), fixed)
+    begun = row.copy()
+    method.begin(system, formulation, layout, options.t0, float(h), begun, _model(work))
+    nodes, rows, count = _past(work, method, begun, options.t0, float(h), fixed)
     whole[runstate.NODES] = count
 
     whole[runstate.N_PAST] = assembly.n_past
@@ -171,6 +176,8 @@ def _prepare(
         whole[runstate.INNER_POINTS] = hermite.INNER
     tolerance = float(max(options.rtol.max(), options.atol.max()))
     real[runstate.ESTIMATE_SCALE] = method.estimate_scale(system, formulation, tolerance)
+    if not fixed:  # a part of the error allowed in a step, which may be less than the tolerance
+        real[runstate.NEWTON_TOLERANCE] /= max(1.0, real[runstate.ESTIMATE_SCALE])
     parts = {
         runstate.START: "start", runstate.UPDATE: "update", runstate.ERROR: "error", runstate.RESPONSE: "response",
     }  # fmt: skip
@@ -224,6 +231,14 @@ def _places(system: System, method: Integrator, layout: Layout) -> np.ndarray:
         at = (layout.slice(name).start for name in ("q", "v", "a"))
         out[:] = [1, *at, system.nv, layout.slice("r").start, layout.slice("r_dot").start, system.nr]
     return out
+
+
+def _model(work: Workspace) -> Model:
+    """The model as numbers, for the starting values of a method."""
+    system, layout = work.assembly.system, work.assembly.layout
+    return Model(
+        work.complete, lambda name, t, row: evaluate_model(system, name, point_values(system, layout, t, row, work.p))
+    )
 
 
 def _past(

@@ -1,0 +1,379 @@
+"""Generalized-alpha for constrained mechanical systems, on Lie groups.
+
+[CH93]  J. Chung, G. M. Hulbert, J. Appl. Mech. 60 (1993) 371-375: the parameters.
+[ACB15] M. Arnold, A. Cardona, O. Bruels, Order reduction in time integration caused by velocity projection, J. Mech.
+        Sci. Technol. 29 (2015): index-3 method (3), starting values, what a velocity projection does.
+[ABC15] M. Arnold, O. Bruels, A. Cardona, Error analysis of generalized-alpha Lie group time integration methods for
+        constrained mechanical systems, Numer. Math. 129 (2015) 149-179: stabilized index-2 method.
+[BG06]  O. Bruels, J.-C. Golinval, The generalized-alpha method in mechatronic applications, ZAMM 86 (2006) 748-758:
+        first-order states by the same formulas as velocities.
+
+    q1 = q exp(h Dq~),   Dq = v + D(q) eta + (1/2 - beta) h a + beta h a1                       [ACB15, (3a), (3b)]
+    v1 = v + (1 - gamma) h a + gamma h a1                                                       (3c)
+    (1 - alpha_m) a1 + alpha_m a = (1 - alpha_f) v1' + alpha_f v'                               (3d)
+    M v1' = f - G^T lam1,   0 = g(q1)   and, for the stabilized method,   0 = G(q1) v1 + g_t    (3e), (3f)
+
+The index-3 method has no eta. Unknowns of a step are z, lam1 and eta, with
+
+    v1' = z - D(q) eta / (h beta'),   beta' = beta (1 - alpha_f) / (1 - alpha_m),
+
+so that q1 depends on z alone. With g divided by h^2, G v by h and eta counted in units of 1/h the matrix of Newton's
+method is, up to terms of order h, the one of [ACB15], regular in the limit h -> 0 (gamma' as beta'):
+
+    [ M         G^T   -M D / beta'           ]
+    [ beta' G   0     0                      ]
+    [ gamma' G  0     -gamma' G D / beta'    ]
+
+Starting values: see `alpha_start`. A projection of v onto G v = 0 later on (``project_at``) excites the same error of
+order 1 in lam that a start with G v_0 = 0 excites in the index-3 method.
+
+Change of step. a_n - v_n' = Delta h v'' + O(h^2) belongs to the step h that made it; in a step of another size it is
+scaled by the ratio sigma of the steps. In runs with automatic steps the index-3 method does the same with the part of
+v_n across the constraints: v_n + G^T kappa takes its place, with kappa such that G v_n = h^2 G r is multiplied by
+sigma^2. With a list of prescribed steps it does not, and lam loses an order at every change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from typing import Any, ClassVar
+
+import casadi as ca
+import numpy as np
+from numba import carray, cfunc
+
+from dalembert.formulations.base import Formulation, Unknown
+from dalembert.integrators.alpha_parameters import AlphaParameters, number
+from dalembert.integrators.alpha_start import RATES, start_row
+from dalembert.integrators.base import Integrator, Model, StepData, StepEquations, register
+from dalembert.integrators.positions import along_the_group, as_group
+from dalembert.model.point import Environment, Point
+from dalembert.model.system import System
+from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
+from dalembert.numerics.layout import Layout
+from dalembert.numerics.runstate import FIRST, GROWTH, N_COEFFICIENTS, PREDICTOR, SECOND
+from dalembert.status import OptionError
+
+# Scaled by the ratio of the steps, errors across the constraints grow as long as the steps do: by 1.35 a step if they
+# double (rho = 0.9, stabilized), not at all (0.96) if they grow by this factor.
+MOST_GROWTH = 1.25
+START = ("shifted", "unperturbed", "consistent")
+
+
+@register
+@dataclass(frozen=True)
+class GeneralizedAlpha(Integrator):
+    """Second order in q, v and lam; high frequencies are damped by the factor ``rho`` a step.
+
+    Parameters
+    ----------
+    rho
+        Spectral radius at infinite frequency, 0 (most damping) to 1 (none), for the parameters of Chung and Hulbert.
+    start
+        "shifted": a_0 = v'(t_0 + Delta h) and, in the index-3 method, the velocity that its steps will have.
+        "unperturbed": the same a_0, v_0 as given. "consistent": a_0 = v_0', v_0 as given.
+    project_at
+        Times after which v is projected onto the velocity constraints, at the end of the step that reaches them. This
+        reduces the order of the index-3 method and is there to show it.
+    alpha_m, alpha_f, nm_beta, nm_gamma
+        Parameters of the family instead of ``rho``. If not given: 0, 0, (1 + alpha_f - alpha_m)^2 / 4 and
+        1/2 + alpha_f - alpha_m. See also `newmark` and `hht`.
+
+    Examples
+    --------
+    >>> import dalembert as da
+    >>> top = da.problems()["heavy-top"]
+    >>> da.solve(top.system, (0, 0.1), q0=top.q0, v0=top.v0, method=da.GeneralizedAlpha(0.8), h=1e-3).success
+    True
+    """
+
+    rho: float | None = 0.9
+    start: str = "shifted"
+    project_at: tuple[float, ...] = ()
+    alpha_m: float | None = None
+    alpha_f: float | None = None
+    nm_beta: float | None = None
+    nm_gamma: float | None = None
+    # automatic steps: velocities of the index-3 method are adjusted when the step changes
+    adjusts: bool = field(default=False, repr=False)
+
+    name: ClassVar[str] = "generalized-alpha"
+    summary: ClassVar[str] = "generalized-alpha (Newmark, HHT, Chung-Hulbert), order 2, damping as wanted, Lie groups"
+    default_formulation: ClassVar[str] = "stabilized-index-2"
+    takes: ClassVar[frozenset[str]] = frozenset({"index-3", "stabilized-index-2"})
+    in_row: ClassVar[bool] = False
+    one_step: ClassVar[bool] = True
+    on_groups: ClassVar[bool] = True
+    keeps_constraints: ClassVar[bool] = True
+    dense_order: ClassVar[int | None] = 3
+
+    def __post_init__(self) -> None:
+        if self.start not in START:
+            raise OptionError(f"GeneralizedAlpha(start={self.start!r}): choose one of {', '.join(START)}.")
+        given = self.project_at if isinstance(self.project_at, Iterable) else (self.project_at,)
+        object.__setattr__(self, "project_at", tuple(number("project_at", x) for x in given))
+        self.parameters  # noqa: B018 - refuses what makes no sense
+
+    @cached_property
+    def parameters(self) -> AlphaParameters:
+        """The coefficients."""
+        own = (self.alpha_m, self.alpha_f, self.nm_beta, self.nm_gamma)
+        if all(x is None for x in own):
+            rho = number("GeneralizedAlpha: rho", self.rho)
+            if not 0 <= rho <= 1:
+                raise OptionError(
+                    f"GeneralizedAlpha(rho={rho:g}): the factor by which high frequencies are damped in a step must "
+                    f"lie between 0 (most damping) and 1 (none)."
+                )
+            return AlphaParameters.chung_hulbert(rho)
+        if self.rho is not None and self.rho != type(self).rho:
+            raise OptionError("GeneralizedAlpha: give rho, or alpha_m, alpha_f, nm_beta and nm_gamma, not both.")
+        m, f = (number(n, x) if x is not None else 0.0 for n, x in (("alpha_m", own[0]), ("alpha_f", own[1])))
+        plain = AlphaParameters.second_order
+        if self.nm_gamma is None:
+            return plain(m, f, self.nm_beta)
+        gamma = number("nm_gamma", self.nm_gamma)
+        return AlphaParameters(m, f, (0.5 + gamma) ** 2 / 4 if self.nm_beta is None else self.nm_beta, gamma)
+
+    @classmethod
+    def newmark(cls, nm_beta: float = 0.25, nm_gamma: float = 0.5, **options: Any) -> GeneralizedAlpha:
+        """Newmark's method: alpha_m = alpha_f = 0; of order 2 for nm_gamma = 1/2 only, which does not damp."""
+        return cls(alpha_m=0.0, alpha_f=0.0, nm_beta=nm_beta, nm_gamma=nm_gamma, **options)
+
+    @classmethod
+    def hht(cls, alpha: float = -0.1, **options: Any) -> GeneralizedAlpha:
+        """The method of Hilber, Hughes and Taylor in this family: alpha_m = 0, alpha_f = -alpha, -1/3 <= alpha <= 0."""
+        if not -1 / 3 <= number("alpha", alpha) <= 0:
+            raise OptionError(f"GeneralizedAlpha.hht(alpha={alpha:g}): give a number between -1/3 and 0.")
+        return cls(alpha_m=0.0, alpha_f=-alpha, **options)
+
+    @property
+    def equations_key(self) -> tuple[Any, ...]:
+        return (type(self), self.parameters, self.project_at, self.adjusts)
+
+    def describe(self) -> str:
+        c = self.parameters
+        if c == AlphaParameters.chung_hulbert(self.rho if self.rho is not None else 0.9):
+            return f"{self.name} (rho = {self.rho:g})"
+        return f"{self.name} (alpha_m = {c.alpha_m:g}, alpha_f = {c.alpha_f:g}, beta = {c.nm_beta:g})"
+
+    def order_range(self, fixed: bool) -> tuple[int, int]:
+        return 2, 2
+
+    def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
+        """Local errors h^3 add up to global ones of h^2: tol^(3/2) / 2 in place of tol makes errors follow tol."""
+        return 2.0 / np.sqrt(min(tolerance, 1.0))
+
+    def for_run(self, fixed: bool) -> GeneralizedAlpha:
+        return replace(self, adjusts=not fixed)
+
+    def check(self, system: System, formulation: Formulation) -> None:
+        super().check(system, formulation)
+        if not system.nq:
+            raise OptionError(f"{self.name!r} integrates second-order systems; this one is of first order. Use BDF.")
+        if formulation.name == "index-3" and system.nlam and self.parameters.radius > 1 - 1e-12:
+            raise OptionError(
+                f"method {self.describe()!r} is unstable on the formulation 'index-3': errors across the constraints "
+                f"are not damped, and multipliers grow without bound. Use rho < 1, or formulation='stabilized-index-2'."
+            )
+
+    # ------------------------------------------------------------------ rows and unknowns
+    def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
+        stabilized = any(u.name == "eta" for u in formulation.unknowns(system))
+        sizes = {**system.sizes, "_r_dot": system.nr, "eta": system.nlam if stabilized else 0}
+        sizes["kappa"] = system.nlam if self.adjusts and not stabilized else 0
+        return [Unknown(n, sizes[n], False) for n in ("a", "_r_dot", "w", "s", "lam", "mu", "eta", "kappa")]
+
+    def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
+        blocks = {u.name: u for u in formulation.unknowns(system)}
+        parts = [Unknown("q", system.nq, True), Unknown("v", system.nv, True), Unknown("r", system.nr, True)]
+        parts += [blocks[n] for n in ("w", "s", "lam", "mu", "eta") if n in blocks]
+        for name, rates in RATES.items():
+            parts += [Unknown(rate, system.sizes[name], False, controlled=False) for rate in rates]
+        return parts
+
+    def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
+        # with fixed steps Newton goes to rounding level; positions determine v' of the index-3 method to rounding / h^2
+        deep = 2 if formulation.name == "index-3" and system.nlam and not self.adjusts else 1
+        measure = {"a": ("v", deep), "_r_dot": ("r", 1), "kappa": ("lam", 1)}
+        parts = []
+        for u in self.unknowns(system, formulation):
+            block, power = measure.get(u.name, (u.name, 0))
+            if u.size:
+                index = layout.indices((block,))
+                parts.append(np.array([index, np.full(index.size, power)]))
+        return np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.int64)
+
+    # ------------------------------------------------------------------ the step
+    def equations(
+        self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
+    ) -> StepEquations:
+        system, h, t0 = env.system, data.h, data.t - data.h
+        old, older = layout.split(data.first), layout.split(data.second)
+        ratio = h * data.c[1]  # of this step to the last one
+        now = _split(self.unknowns(system, formulation), x)
+        before = env.at(t=t0, **{n: old[n] for n in ("q", "v", "a", "r", "w", "s", "lam", "mu")})
+        z, step = now["a"], self.parameters.nm_beta * (1 - self.parameters.alpha_f) / (1 - self.parameters.alpha_m) * h
+
+        def pushed(eta: ca.SX) -> ca.SX:
+            """D(q) eta / (h beta')."""
+            return formulation.velocity(before, {"v": ca.SX.zeros(system.nv, 1), "eta": eta}) / step
+
+        blocks: list[tuple[str, ca.SX, Any]] = []
+        if now["kappa"].numel():
+            old["v"] = old["v"] + before.G.T @ now["kappa"]
+            blocks = [("velocities", before.G @ before.G.T @ now["kappa"] - (ratio**2 - 1) * before.g_dot, -1)]
+        now["a"] = z - pushed(now["eta"])
+        new = {n: now[n] for n in ("w", "s", "lam", "mu")}
+        for name, (rate, _, slope) in RATES.items():
+            new |= self._advance(name, old, now[rate], ratio, h)
+            new[slope] = (now[rate] - old[rate]) / h
+        # (3b): z in the place of v1' has the effect of eta
+        beta, a = self.parameters.nm_beta, old["a"] + ratio * (old["_a"] - old["a"])
+        a1 = self._advance("v", old, z, ratio, h)["_a"]
+        motion = h * (old["v"] + h * ((0.5 - beta) * a + beta * a1))
+        new["q"] = ca.SX(system.space.move(old["q"], motion))  # (3a)
+        if now["eta"].numel():
+            new["eta"] = now["eta"]
+
+        differentiate = bool(system.calls)
+        q = new["q"] if differentiate else ca.SX.sym("q", system.nq)
+        point = env.at(t=data.t, q=q, **{n: new[n] for n in ("v", "a", "r", "w", "s", "lam", "mu")})
+        blocks += [
+            ("balance", point.balance, 0),  # (3e)
+            ("dynamics", now["_r_dot"] - point.dynamics, 0),
+            ("auxiliary", point.auxiliary, 0),
+            ("contact", point.h, 0),
+            # rows of a first-order form are scaled by c0^row, that is by h^-(row+1) here
+            *[(e.label, e.expr, -(e.row + 1)) for e in formulation.constraint_equations(point)],  # (3f)
+        ]
+        blocks = [b for b in blocks if b[1].numel()]
+
+        def row(parts: dict[str, ca.SX]) -> ca.SX:
+            """A row with zeros where nothing is given."""
+            return ca.densify(ca.vertcat(*[parts.get(n, ca.SX.zeros(size, 1)) for n, size in layout.blocks]))
+
+        residual, jacobian = ca.densify(ca.vertcat(*[expr for _, expr, _ in blocks])), None
+        if not differentiate:
+            residual, jacobian = along_the_group(system, residual, x, q, new["q"], motion)
+        n_small = now["eta"].numel() + now["kappa"].numel()
+        error = self._error(system, old, new, data)
+        if self.project_at:
+            new["v"] = self._projected(env.at(**{n: new[n] for n in ("q", "v")}, t=data.t), data.t, h)
+        return StepEquations(
+            labels=[label for label, expr, _ in blocks for _ in range(expr.numel())],
+            residual=residual,
+            rows=ca.vertcat(*[ca.SX.ones(expr.numel(), 1) * h**power for _, expr, power in blocks]),
+            columns=ca.vertcat(ca.SX.ones(x.numel() - n_small, 1), ca.SX.ones(n_small, 1) * h),
+            update=row(new),
+            start=self._guess(system, formulation, old, older, ratio, h, pushed),
+            error=row(error),
+            jacobian=jacobian,
+        )
+
+    def _advance(self, name: str, old: dict[str, ca.SX], rate_new: ca.SX, ratio: ca.SX, h: ca.SX) -> dict[str, ca.SX]:
+        """(3c) and (3d) for velocities, and in the same way for first-order states [BG06]."""
+        c = self.parameters
+        rate, auxiliary, _ = RATES[name]
+        a = old[rate] + ratio * (old[auxiliary] - old[rate])  # as a step of this size would have left it
+        a1 = ((1 - c.alpha_f) * rate_new + c.alpha_f * old[rate] - c.alpha_m * a) / (1 - c.alpha_m)  # (3d)
+        return {
+            name: old[name] + h * ((1 - c.nm_gamma) * a + c.nm_gamma * a1),  # (3c)
+            rate: rate_new,
+            auxiliary: a1,
+        }
+
+    def _guess(
+        self, system: System, formulation: Formulation, old: dict[str, ca.SX], older: dict[str, ca.SX], ratio: ca.SX,
+        h: ca.SX, pushed: Callable[[ca.SX], ca.SX],
+    ) -> ca.SX:  # fmt: skip
+        """Rates continued along their parabola, the rest along lines."""
+        parts = {}
+        for u in self.unknowns(system, formulation):
+            if not u.size:
+                continue
+            if u.name == "kappa":
+                parts[u.name] = ca.SX.zeros(u.size, 1)
+                continue
+            line = old[u.name] + ratio * (old[u.name] - older[u.name])
+            for rate, _, slope in RATES.values():
+                if u.name == rate:  # the mean slopes of two steps give the curvature
+                    bend = 0.5 * (1 + ratio) * (old[slope] - older[slope])
+                    line = old[rate] + h * (old[slope] + ratio * bend)
+            parts[u.name] = line
+        if "eta" in parts:
+            parts["a"] += pushed(parts["eta"])
+        return ca.densify(ca.vertcat(*parts.values()))
+
+    def _error(self, system: System, old: dict[str, ca.SX], new: dict[str, ca.SX], data: StepData) -> dict[str, ca.SX]:
+        """Local errors: C h^3 v'' + h^3/12 [v, v'] of positions, C h^3 v''' of velocities and first-order states.
+
+        v''' is the difference of the mean v'' of this step and of the last one.
+        """
+        h, c = data.h, self.parameters
+        between = 0.5 * (h + 1.0 / data.c[1])  # from the middle of the last step to the middle of this one
+        motion = c.position_error * h**3 * new["_a_dot"]
+        if not system.space.flat:
+            motion += h**3 / 12 * (ca.SX(as_group(system).ad(new["v"])) @ new["a"])
+        out = {"q": ca.SX(system.space.rate(new["q"], motion))}
+        for name, (_, _, slope) in RATES.items():
+            out[name] = c.velocity_error * h**3 * (new[slope] - old[slope]) / between
+        return out
+
+    def _projected(self, point: Point, t: ca.SX, h: ca.SX) -> ca.SX:
+        """v on the velocity constraints, nearest by the masses, if t is the grid point of such a time."""
+        if not point.system.nlam:
+            return point.v
+        W = point.acceleration_by_lam  # M^-1 G^T
+        there = point.v - W @ ca.solve(point.G @ W, point.g_dot)
+        chosen: Any = 0
+        for when in self.project_at:
+            chosen = ca.logic_or(chosen, ca.fabs(t - when) < 0.5 * ca.fabs(h))
+        return ca.if_else(chosen, there, point.v)
+
+    def begin(
+        self,
+        system: System,
+        formulation: Formulation,
+        layout: Layout,
+        t: float,
+        h: float,
+        row: np.ndarray,
+        model: Model,
+    ) -> None:
+        perturbed = self.start == "shifted" and formulation.name == "index-3"
+        start_row(self.parameters, system, layout, t, h, row, model, self.start != "consistent", perturbed)
+
+    def coefficient_function(self) -> int:
+        return int(_compiled().address)
+
+
+def _split(unknowns: list[Unknown], x: ca.SX) -> dict[str, ca.SX]:
+    out, position = {}, 0
+    for u in unknowns:
+        out[u.name] = ca.reshape(x[position : position + u.size], u.size, 1)
+        position += u.size
+    return out
+
+
+def _last_rows(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
+    """The last row as it is, the one before it for the first guess, and 1 / (size of the last step).
+
+    Before the first step this is the size it was planned with: if it is reduced, a_0 is scaled as at any other change.
+    """
+    nodes = carray(nodes_address, (3,), np.float64)
+    out = carray(out_address, (N_COEFFICIENTS,), np.float64)
+    out[:] = 0.0
+    out[PREDICTOR] = 1.0
+    out[FIRST] = 1.0
+    out[SECOND + 1] = 1.0
+    out[1] = 1.0 / (nodes[1] - nodes[2])
+    out[GROWTH] = MOST_GROWTH
+    return 0
+
+
+@cache
+def _compiled() -> Any:
+    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, _last_rows)
