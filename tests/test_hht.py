@@ -178,6 +178,43 @@ def test_both_kinds_of_constraints_together(method: da.HHT) -> None:
     assert slopes == pytest.approx(np.full(5, 2.0), abs=0.1)
 
 
+# ---------------------------------------------------------------------- other models
+@pytest.mark.parametrize("formulation", ["overdetermined", "index-2"])
+def test_friction(formulation: str) -> None:
+    """A force that depends on the multiplier and on velocities: order 2."""
+    problem = da.problems()["friction-pendulum"]
+    found = []
+    for n in (400, 800):
+        sol = run("friction-pendulum", 0.4, da.HHT(-0.2), h=0.4 / n, formulation=formulation)
+        exact = problem.reference(sol.t)
+        found.append([np.abs(getattr(sol, x) - exact[x]).max() for x in ("q", "v", "lam")])
+    assert np.log2(found[0]) - np.log2(found[1]) == pytest.approx(np.full(3, 2.0), abs=0.1)
+
+
+OTHER = (
+    "andrews", "contact-point", "four-bar", "free-oscillator", "moving-pivot", "paraboloid", "sliding-ladder",
+    "spring-damper-series", "auxiliary",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_other_problems(name: str) -> None:
+    """One degree of freedom, rheonomic constraints, contact coordinates, dynamic and auxiliary variables, loops."""
+    problem, tol = da.problems()[name], 1e-4
+    start, end = problem.t_span
+    end = end if problem.reference_times else min(end, start + 1.0)
+    sol = da.solve(
+        problem.system, (start, end), problem.q0, problem.v0, method="hht", rtol=tol, atol=tol, **problem.options
+    )
+    assert sol.success, sol.message
+    exact = problem.reference(end)
+    for what in ("q", "v", "lam"):
+        if what in exact:
+            size = max(1.0, np.abs(getattr(sol, what)).max(initial=0.0))
+            assert np.abs(getattr(sol, what)[-1] - exact[what]).max(initial=0.0) <= 5 * tol * size, what
+    assert max(sol.drift.largest.values()) < 1e-13
+
+
 # ---------------------------------------------------------------------- groups
 def test_spinning_top_on_a_group() -> None:
     """Attitude as an element of SO(3), tip held by a joint: order 2 in all variables."""
@@ -243,10 +280,14 @@ def test_formulations_are_refused(method: da.HHT, formulation: str | Formulation
 
 
 def test_models_are_refused() -> None:
-    friction = da.System(
-        q=2, mass=[1.0, 1.0], force=lambda v, lam: [-0.1 * lam[0] * v[0], 0], constraints=lambda q: q[1]
+    motor = da.System(
+        q=2, mass=[1.0, 1.0], force=lambda r: [r[0], 0], constraints=lambda q: q[1], r=1, dynamics=lambda lam: [lam[0]]
     )
-    with pytest.raises(OptionError, match="without 'lam'"):
+    with pytest.raises(OptionError, match="dynamics without 'lam'"):
+        da.solve(motor, (0, 1), [0, 0], [1, 0], r0=[0], method="hht")
+    rough = da.black_box(lambda v, lam: [-0.1 * abs(lam[0]) * v[0], 1.0])
+    friction = da.System(q=2, mass=[1.0, 1.0], force=rough, constraints=lambda q: q[1])
+    with pytest.raises(OptionError, match="black box"):
         da.solve(friction, (0, 1), [0, 0], [1, 0], method="hht")
     massless = da.System(q=2, mass=[1.0, 0.0], constraints=lambda q: q[1])
     with pytest.raises(ModelError, match="regular mass"):

@@ -6,6 +6,8 @@
 The index-1 equations make the step; the result is moved onto the position constraints in the metric W, and, if asked
 for, its velocities onto the velocity constraints. W = I corresponds to D = G^T of the projected invariants, W = M to
 D = M^-1 G^T, as long as forces do not depend on the positions within the step.
+
+`HHT` meets both sets of constraints within its step instead, and does not project.
 """
 
 from __future__ import annotations

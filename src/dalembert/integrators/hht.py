@@ -26,9 +26,11 @@ The vectors f1, R0, R1, S are unknowns (M f1 = F, ...: no inverse is formed), co
 the multiplier block tends to [[1-b, b, 1], [1/2, 1/2, 1]] x (constraints times M^-1 constraints^T), regular for b not
 1/2. L0 and L1 are of first order only; the multipliers reported are those of (3.2) at (y_n, z_n), of order 2.
 
-Departures. Dynamic states r' = f_d follow the formula for z. On a group y1 is reached by the motion h z0 + h^2/2 [...],
-and (3.5) and midpoints are motions likewise. The error estimate is ours: the leading terms of the local error,
-h^3 (beta + alpha/2 - 1/6) y''' and h^3 (1/12 - alpha/2 - alpha^2) z''', derivatives by differences of the velocities.
+Departures. Where F depends on multipliers, as friction does, f is made of F(lam = mu = 0), and r (or s) of the rest;
+r then depends on z, which is taken where y is. Dynamic states r' = f_d follow the formula for z. On a group y1 is
+reached by the motion h z0 + h^2/2 [...], and (3.5) and midpoints are motions likewise. The error estimate is ours: the
+leading terms of the local error, h^3 (beta + alpha/2 - 1/6) y''' and h^3 (1/12 - alpha/2 - alpha^2) z''', with
+derivatives by differences of the velocities.
 """
 
 from __future__ import annotations
@@ -42,7 +44,16 @@ import numpy as np
 from dalembert.formulations.base import At, Formulation, Unknown
 from dalembert.formulations.overdetermined import Overdetermined
 from dalembert.integrators.base import Integrator, StepData, StepEquations, register
-from dalembert.integrators.hht_step import UNITS, VARIANTS, Scheme, depends, nonlinear, step_equations, step_unknowns
+from dalembert.integrators.hht_step import (
+    UNITS,
+    VARIANTS,
+    Scheme,
+    depends,
+    loaded,
+    nonlinear,
+    step_equations,
+    step_unknowns,
+)
 from dalembert.integrators.stages import last_row_function
 from dalembert.model.point import Environment
 from dalembert.model.system import System
@@ -150,13 +161,20 @@ class HHT(Integrator):
                 "formulation='index-2' leave them out."
             )
         x = system.symbols
-        for role in ("force", "dynamics", "auxiliary"):
-            for name in ("a", "lam", "mu"):
+        for role, names in (("force", ("a",)), ("dynamics", ("a", "lam", "mu")), ("auxiliary", ("a", "lam", "mu"))):
+            for name in names:
                 if depends(getattr(system, role), getattr(x, name)):
-                    raise OptionError(
-                        f"method 'hht' needs {role} without {name!r} (forces of constraints are given by "
-                        "constraint_force); use Radau, BDF or ModifiedBDF."
-                    )
+                    raise OptionError(f"method 'hht' needs {role} without {name!r}; use Radau, BDF or ModifiedBDF.")
+        if loaded(system) and "force" in system.black_boxes:
+            raise OptionError(
+                "method 'hht' splits a force that depends on multipliers, which it cannot do with a black box; use "
+                "Radau, BDF or ModifiedBDF, or write the force so that it can be traced."
+            )
+        if loaded(system) and system.nlam and system.nmu and formulation.name == "overdetermined":
+            raise OptionError(
+                "method 'hht' takes forces that depend on multipliers with constraints of one kind only, positions or "
+                "velocities; use formulation='index-2', or Radau, BDF or ModifiedBDF."
+            )
         if self.variant == "lunk-simeon" and nonlinear(system):
             raise OptionError("HHT(variant='lunk-simeon') needs a constraint_force linear in lam; use 'standard'.")
 
@@ -182,7 +200,7 @@ class HHT(Integrator):
         mass = at("mass").reshape(system.nv, system.nv)
         if np.linalg.cond(mass) > 1e12:
             raise ModelError("method 'hht' needs a regular mass matrix: f = M^-1 F. Use Radau, BDF or ModifiedBDF.")
-        f = np.linalg.solve(mass, at("force").ravel())
+        f = np.linalg.solve(mass, at("free_force" if loaded(system) else "force").ravel())
         dynamics = at("dynamics").ravel()
         return {"a_alpha": f, "_f": np.append(f, dynamics), "_mean": np.append(at("a").ravel(), dynamics)}
 

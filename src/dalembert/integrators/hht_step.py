@@ -102,18 +102,23 @@ def step_equations(
     y1, z1, r1 = ca.SX(move(y0, motion)), z0 + h * rate[:nv], old["r"] + h * behind(rate)  # (3.4b)
 
     def force(label: str, vector: str, reaction: str, **where: Any) -> list[tuple[str, ca.SX, int]]:
-        """M R = force of the constraints, there."""
+        """M R = force of the constraints there, and what applied forces (friction) owe to the multipliers."""
         if not z[vector].numel():
             return []
         point = env.at(**where)
         pull = -point.K.T @ point.mu if reaction == "K" else point.reaction
+        if loaded(system):
+            pull += point.force - point.free_force
         return [(label, point.mass @ z[vector] - pull, 0)]
 
     zeros = {"lam": ca.SX.zeros(system.nlam, 1), "mu": ca.SX.zeros(system.nmu, 1)}
     half: dict[str, Any] = {
         "t": t1 - h / 2, "q": ca.SX(move(y0, h / 2 * z0)), "v": (z0 + z1) / 2, "s": (old["s"] + z["s"]) / 2,
+        "r": (old["r"] + r1) / 2, "w": (old["w"] + z["w"]) / 2,
     }  # fmt: skip
-    at_1: dict[str, Any] = {"t": t1, "v": z1, "s": z["s"], "mu": zeros["mu"]}
+    at_0: dict[str, Any] = {"t": t1 - h, "q": y0, "v": z0, **{n: old[n] for n in ("r", "w", "s")}, "mu": zeros["mu"]}
+    at_1: dict[str, Any] = {"t": t1, "v": z1, "r": r1, "w": z["w"], "s": z["s"], "mu": zeros["mu"]}
+    psi = {"lam": zeros["lam"] if both else z["lam0"], "mu": z["mu0"]}
     if midpoint:
         centre = half if scheme.variant == "midpoint-explicit" else {**half, "q": ca.SX(move(y0, motion / 2))}
         second = force("constraint force (middle)", "R1", "R", **centre, lam=z["lam1"], mu=zeros["mu"])
@@ -122,11 +127,11 @@ def step_equations(
         second = force("constraint force (new)", "R1", "R", **at_1, q=there, lam=z["lam1"])
     point: Point = env.at(t=t1, q=y1, v=z1, r=r1, w=z["w"], s=z["s"])
     blocks = [
-        ("force", point.mass @ z["f"] - point.force, 0),
-        *force("constraint force (old)", "R0", "R", t=t1 - h, q=y0, v=z0, s=old["s"], lam=z["lam0"], mu=zeros["mu"]),
+        ("force", point.mass @ z["f"] - (point.free_force if loaded(system) else point.force), 0),
+        *force("constraint force (old)", "R0", "R", **at_0, lam=z["lam0"]),
         *second,
         *force("constraint force (Lunk-Simeon)", "RX", "R", **at_1, q=y1, lam=z["lam0"]),
-        *force("velocity constraint force", "S", "K" if both else "R", **half, lam=z["lam0"], mu=z["mu0"]),
+        *force("velocity constraint force", "S", "K" if both else "R", **half, **psi),
         ("dynamics", z["r_dot"] - point.dynamics, 0),
         ("auxiliary", point.auxiliary, 0),
         ("contact", point.h, -2),
@@ -178,7 +183,12 @@ def step_equations(
 
 def nonlinear(system: System) -> bool:
     """True if the constraint force is not linear in lam."""
-    return depends(ca.jacobian(system.reaction, system.symbols.lam), system.symbols.lam)
+    return depends(ca.jacobian(system.reaction + system.force, system.symbols.lam), system.symbols.lam)
+
+
+def loaded(system: System) -> bool:
+    """True if applied forces depend on the multipliers, as friction does."""
+    return depends(system.force, system.symbols.lam) or depends(system.force, system.symbols.mu)
 
 
 def depends(expression: ca.SX, symbols: ca.SX) -> bool:

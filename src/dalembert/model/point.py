@@ -19,6 +19,7 @@ _QUANTITIES = frozenset(
     [
         "mass",
         "force",
+        "free_force",
         "reaction",
         "balance",
         "g",

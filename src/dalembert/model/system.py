@@ -485,6 +485,12 @@ class System:
         return ca.densify(holonomic - self.K.T @ self.symbols.mu)
 
     @cached_property
+    def free_force(self) -> ca.SX:
+        """Applied forces without what they owe to the multipliers, f at lam = mu = 0; not for black boxes."""
+        x = self.symbols
+        return ca.substitute(self.force, ca.vertcat(x.lam, x.mu), ca.SX.zeros(self.nlam + self.nmu, 1))
+
+    @cached_property
     def balance(self) -> ca.SX:
         """M v' - f - R + K^T mu."""
         return self.mass @ self.symbols.a - self.force - self.reaction
