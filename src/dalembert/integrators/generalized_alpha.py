@@ -195,8 +195,8 @@ class GeneralizedAlpha(Integrator):
         return parts
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
-        # with fixed steps Newton goes to rounding level; positions determine v' of the index-3 method to rounding / h^2
-        deep = 2 if formulation.name == "index-3" and system.nlam and not self.adjusts else 1
+        # with fixed steps Newton goes to rounding level, and positions determine z to rounding / h^2
+        deep = 2 if system.nlam and not self.adjusts else 1
         measure = {"a": ("v", deep), "_r_dot": ("r", 1), "kappa": ("lam", 1)}
         parts = []
         for u in self.unknowns(system, formulation):
