@@ -57,7 +57,7 @@ from dalembert.numerics.runstate import FIRST, GROWTH, N_COEFFICIENTS, PREDICTOR
 from dalembert.status import OptionError
 
 # Scaled by the ratio of the steps, errors across the constraints grow as long as the steps do: by 1.35 a step if they
-# double (rho = 0.9, stabilized), not at all (0.96) if they grow by this factor.
+# double (rho = 0.9, stabilized), not at all (0.95) if they grow by this factor.
 MOST_GROWTH = 1.25
 START = ("shifted", "unperturbed", "consistent")
 
