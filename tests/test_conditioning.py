@@ -99,7 +99,7 @@ def of_registry() -> Iterator[tuple[Integrator, str]]:
         elif cls is da.ModifiedBDF:
             made = [cls(k, variant=v) for k in range(1, 6) for v in ("regular", "interpolant", "thesis")]
         for method in made:
-            for name in ("index-1", "index-2", "index-3"):
+            for name in dict.fromkeys(("index-1", "index-2", "index-3", method.default_formulation)):
                 try:
                     method.check(da.problems()["pendulum"].system, da.formulations()[name]())
                 except OptionError:

@@ -55,6 +55,12 @@ def advise(system: System, rates: Rates) -> Advice:
     constrained = system.nlam + system.nmu > 0
     case = 0 if not constrained else 4 if geometry else 2 if turning else 3 if stiff else 1
     formulation, because = _formulation(case, turning, system)
+    if not system.space.flat and not formulation.on_groups:
+        because = (
+            f"{formulation.name} would suit ({because}), but is for Euclidean spaces; index 1, projected after every "
+            "step, puts the state back onto the constraints, too"
+        )
+        formulation = Index1()
     reason = CASES[case]
     if stiff and case != 3:
         reason += "; the forces are stiff too" if constrained else "; stiff"

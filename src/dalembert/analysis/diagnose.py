@@ -211,6 +211,7 @@ def _trial(
     forms: list[Formulation] = [Index1()]
     if system.nlam + system.nmu:
         forms = [ProjectedInvariants(levels=2 if system.nlam else 1), Index1(), StabilizedIndex2()]
+        forms = [form for form in forms if system.space.flat or form.on_groups]
     best: Solution | None = None
     for form in forms:
         trial = solve(

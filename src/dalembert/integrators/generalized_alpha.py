@@ -57,7 +57,7 @@ from dalembert.numerics.runstate import FIRST, GROWTH, N_COEFFICIENTS, PREDICTOR
 from dalembert.status import OptionError
 
 # Scaled by the ratio of the steps, errors across the constraints grow as long as the steps do: by 1.35 a step if they
-# double (rho = 0.9, stabilized), not at all (0.96) if they grow by this factor.
+# double (rho = 0.9, stabilized), not at all (0.95) if they grow by this factor.
 MOST_GROWTH = 1.25
 START = ("shifted", "unperturbed", "consistent")
 
@@ -195,8 +195,8 @@ class GeneralizedAlpha(Integrator):
         return parts
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
-        # with fixed steps Newton goes to rounding level; positions determine v' of the index-3 method to rounding / h^2
-        deep = 2 if formulation.name == "index-3" and system.nlam and not self.adjusts else 1
+        # with fixed steps Newton goes to rounding level, and positions determine z to rounding / h^2
+        deep = 2 if system.nlam and not self.adjusts else 1
         measure = {"a": ("v", deep), "_r_dot": ("r", 1), "kappa": ("lam", 1)}
         parts = []
         for u in self.unknowns(system, formulation):
