@@ -60,6 +60,8 @@ def error(name: str, state: Any) -> dict[str, float]:
 @pytest.mark.parametrize("name", SPANS)
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_as_accurate_between_steps_as_at_them(method, name, rtol):
+    if rtol < 1e-7 and getattr(method, "name", method) in ("generalized-alpha", "hht"):
+        pytest.skip("of order 2: not for tolerances like this")
     if method == "backward-euler":
         if rtol < 1e-4:
             pytest.skip("order 1: too many steps")

@@ -150,8 +150,9 @@ class CollocationMethod(Integrator):
         new = {**end, **{n: stage[-1][n] for n in ("w", "s", "lam", "mu")}}
 
         def row(parts: dict[str, ca.SX]) -> ca.SX:
-            """A row with zeros where nothing is given."""
-            return ca.densify(ca.vertcat(*[parts.get(n, ca.SX.zeros(size, 1)) for n, size in layout.blocks]))
+            """What a step leaves of a row, with zeros where nothing is given."""
+            whole = ca.vertcat(*[parts.get(n, ca.SX.zeros(size, 1)) for n, size in layout.blocks])
+            return ca.densify(whole[: data.first.numel()])
 
         # the raw estimate, as a perturbation of the old row; then its average over the stages, see the head
         raw = self._raw_estimate(env, t0, old, stage, h)
@@ -168,7 +169,7 @@ class CollocationMethod(Integrator):
             columns=stage_columns(system, len(tableau.c), h),
             update=row(new),
             start=self._start(system, layout, data),
-            error=ca.densify(ca.jtimes(scale * residual, data.first, row(raw)[: data.first.numel()])),
+            error=ca.densify(ca.jtimes(scale * residual, data.first, row(raw))),
             response=(dx, row(average)),
         )
 

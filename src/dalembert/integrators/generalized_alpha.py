@@ -49,6 +49,7 @@ from dalembert.integrators.alpha_parameters import AlphaParameters, number
 from dalembert.integrators.alpha_start import RATES, start_row
 from dalembert.integrators.base import Integrator, Model, StepData, StepEquations, register
 from dalembert.integrators.positions import along_the_group, as_group
+from dalembert.integrators.stages import past_row
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
 from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
@@ -105,6 +106,7 @@ class GeneralizedAlpha(Integrator):
     takes: ClassVar[frozenset[str]] = frozenset({"index-3", "stabilized-index-2"})
     in_row: ClassVar[bool] = False
     one_step: ClassVar[bool] = True
+    hermite_order: ClassVar[int | None] = 2
     on_groups: ClassVar[bool] = True
     keeps_constraints: ClassVar[bool] = True
     dense_order: ClassVar[int | None] = 3
@@ -211,7 +213,7 @@ class GeneralizedAlpha(Integrator):
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
     ) -> StepEquations:
         system, h, t0 = env.system, data.h, data.t - data.h
-        old, older = layout.split(data.first), layout.split(data.second)
+        old, older = past_row(layout, data.first), past_row(layout, data.second)
         ratio = h * data.c[1]  # of this step to the last one
         now = _split(self.unknowns(system, formulation), x)
         before = env.at(t=t0, **{n: old[n] for n in ("q", "v", "a", "r", "w", "s", "lam", "mu")})
@@ -253,7 +255,8 @@ class GeneralizedAlpha(Integrator):
 
         def row(parts: dict[str, ca.SX]) -> ca.SX:
             """A row with zeros where nothing is given."""
-            return ca.densify(ca.vertcat(*[parts.get(n, ca.SX.zeros(size, 1)) for n, size in layout.blocks]))
+            whole = ca.vertcat(*[parts.get(n, ca.SX.zeros(size, 1)) for n, size in layout.blocks])
+            return ca.densify(whole[: data.first.numel()])
 
         residual, jacobian = ca.densify(ca.vertcat(*[expr for _, expr, _ in blocks])), None
         if not differentiate:

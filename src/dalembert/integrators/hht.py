@@ -96,6 +96,7 @@ class HHT(Integrator):
     takes: ClassVar[frozenset[str]] = frozenset({"overdetermined", "index-2"})
     in_row: ClassVar[bool] = False
     one_step: ClassVar[bool] = True
+    hermite_order: ClassVar[int | None] = 2
     on_groups: ClassVar[bool] = True
     own_multipliers: ClassVar[bool] = False
 

@@ -9,6 +9,7 @@ import casadi as ca
 
 from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.base import StepData, StepEquations
+from dalembert.integrators.stages import past_row
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
@@ -77,7 +78,7 @@ def step_equations(
     system, h, t1 = env.system, data.h, data.t
     nv, move = system.nv, system.space.move
     unknowns = step_unknowns(scheme, system, formulation)
-    old = layout.split(data.first)
+    old = past_row(layout, data.first)
     z = {name: ca.SX.zeros(0, 1) for name in UNITS}
     z.update(Layout(tuple((u.name, u.size) for u in unknowns)).split(x))
     both = formulation.name == "overdetermined"
@@ -166,18 +167,18 @@ def step_equations(
         "RX": holonomic, "S": nothing if both and system.nlam else normal,
         "lam0": old["lam"], "lam1": old["lam"], "mu0": old["mu"],
     }  # fmt: skip
-    names = [name for name, _ in layout.blocks]
+    kept = [(name, size) for name, size in layout.blocks if name in new]  # the rest is solved for afterwards
     columns = [ca.SX.ones(u.size, 1) * (h**2 if u.name == "s" else 1) for u in unknowns]
     return StepEquations(
         labels=[label for label, expr, _ in blocks for _ in range(expr.numel())],
         residual=ca.densify(ca.vertcat(*[expr for _, expr, _ in blocks])),
         rows=ca.vertcat(*[ca.SX.ones(expr.numel(), 1) * h**power for _, expr, power in blocks]),
         columns=ca.vertcat(*columns),
-        update=ca.densify(ca.vertcat(*[new[name] for name in names])),
+        update=ca.densify(ca.vertcat(*[new[name] for name, _ in kept])),
         start=ca.densify(ca.vertcat(*[guess[u.name] for u in unknowns])),
         # L0, L1 and s begin with errors O(h): where they enter nonlinearly an old matrix takes long to remove them
         every=nonlinear(system) or system.ns > 0,
-        error=ca.densify(ca.vertcat(*[wrong.get(name, ca.SX.zeros(size, 1)) for name, size in layout.blocks])),
+        error=ca.densify(ca.vertcat(*[wrong.get(name, ca.SX.zeros(size, 1)) for name, size in kept])),
     )
 
 
