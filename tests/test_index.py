@@ -223,6 +223,13 @@ def test_index_of_formulations(name, formulation, expected):
     assert found.degrees_of_freedom == free.get(formulation, 2 * (nv - nlam))
 
 
+@pytest.mark.parametrize(("formulation", "expected"), FORMULATIONS[:3])
+def test_index_of_the_truck(formulation, expected):
+    problem = da.problems()["truck"]
+    found = index(problem.system, problem.q0, problem.v0, formulation=formulation)
+    assert (found.differentiation_index, found.strangeness_index) == (expected, expected - 1)
+
+
 @pytest.mark.parametrize(
     ("name", "expected", "free"),
     [
