@@ -28,6 +28,7 @@ EXPECTED = {
     "baumgarte": "too large",
     "general_linear": "not zero-stable",
     "hht": "of order 2.0 2.0",
+    "nonstiff": "the energy error grows: False",
     "heavy_top": "error below the tolerance: True",
 }
 
