@@ -71,8 +71,8 @@ BOUNDS = {
     CIRCLE: (120.0, 2.0), STEADY: (14.0, 1.0), "pendulum": (150.0, 12.0), "slider-crank": (80.0, 5.0),
     "truck": (20.0, 1.0),
 }  # fmt: skip
-# Steps over those of BDF on the stabilized index-2 form. The truck begins with order 5, which is unstable for it (see the
-# test with orders up to 3); it takes some steps until the control finds out.
+# Steps over those of BDF on the stabilized index-2 form. The truck begins with order 5, which is unstable for it (see
+# the test with orders up to 3); it takes some steps until the control finds out.
 MORE_STEPS = {("truck", 1e-4): 1.5}
 
 
