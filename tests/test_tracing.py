@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy import special
 
 import dalembert as da
-from dalembert.model.tracing import UFUNC_NAMES, MissingParameter, Namespace, Sym, TraceError, to_sx, vector
 from dalembert.status import BlackBoxWarning, ModelError
+from dalembert.tracing import UFUNC_NAMES, MissingParameter, Namespace, Sym, TraceError, to_sx, vector
 
 SAMPLE = np.array([0.3, 0.7, -0.4, 1.2])
 ROTATION = np.array([[0.0, -1.0, 0.5, 2.0], [1.0, 0.0, -0.3, 1.0]])

@@ -23,8 +23,8 @@ import numpy as np
 from dalembert.analysis.derivative_array import examine, linear_array
 from dalembert.analysis.ranks import TOLERANCE, Ranks
 from dalembert.analysis.triples import Quantities2, reduce_triple, scaled_triple
-from dalembert.model.tracing import Sym, to_sx
 from dalembert.status import ModelError, OptionError
+from dalembert.tracing import Sym, to_sx
 
 Matrix = Callable[[Any], Any] | Sequence[Any] | np.ndarray | ca.SX
 

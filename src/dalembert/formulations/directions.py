@@ -10,8 +10,8 @@ import numpy as np
 from dalembert.formulations.base import At
 from dalembert.model.point import Point
 from dalembert.model.system import System
-from dalembert.model.tracing import to_sx
 from dalembert.status import OptionError
+from dalembert.tracing import to_sx
 
 Direction = str | tuple[tuple[float, ...], ...]
 

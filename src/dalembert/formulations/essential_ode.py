@@ -22,8 +22,8 @@ from dalembert.formulations.directions import unit
 from dalembert.model.blackbox import argument_names
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
-from dalembert.model.tracing import Namespace, Sym, to_sx, vector
 from dalembert.status import OptionError
+from dalembert.tracing import Namespace, Sym, to_sx, vector
 
 
 @register

@@ -17,8 +17,8 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
-from dalembert.model.tracing import Namespace
 from dalembert.status import ModelError
+from dalembert.tracing import Namespace
 
 _FIRST = np.finfo(float).eps ** (1 / 3)  # central differences: truncation h^2 against rounding eps/h
 _SECOND = np.finfo(float).eps ** (1 / 4)

@@ -19,9 +19,9 @@ import numpy as np
 
 from dalembert.model.blackbox import BlackBox, Call, argument_names, black_box, numbers
 from dalembert.model.symbols import MEANING, NAMES, Parameters, Variables, symbol
-from dalembert.model.tracing import UFUNC_NAMES, Namespace, Sym, TraceError, to_sx, vector
 from dalembert.spaces import Space, as_names, as_space
 from dalembert.status import BlackBoxWarning, ModelError
+from dalembert.tracing import UFUNC_NAMES, Namespace, Sym, TraceError, to_sx, vector
 
 ModelFunction = Callable[..., Any] | BlackBox | Sequence[Any] | np.ndarray | float | None
 

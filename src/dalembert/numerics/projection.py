@@ -22,10 +22,10 @@ import casadi as ca
 import numpy as np
 
 from dalembert.model.point import Point
-from dalembert.model.tracing import to_sx
 from dalembert.numerics.nonlinear import Nonlinear, row_rounding
 from dalembert.numerics.stage import StageData, StageSystem
 from dalembert.status import OptionError
+from dalembert.tracing import to_sx
 
 LEVELS = ("position", "velocity")
 

@@ -13,10 +13,10 @@ from dalembert.compiler import Kernel, python_kernel
 from dalembert.model.blackbox import argument_names
 from dalembert.model.symbols import NAMES
 from dalembert.model.system import System
-from dalembert.model.tracing import Namespace, TraceError, to_sx, vector
 from dalembert.numerics.kernels import Request, build_kernels
 from dalembert.numerics.layout import Layout
 from dalembert.status import OptionError
+from dalembert.tracing import Namespace, TraceError, to_sx, vector
 
 
 @dataclass(frozen=True, eq=False)
