@@ -2,6 +2,7 @@
 
 [DP80]  J. R. Dormand, P. J. Prince, A family of embedded Runge-Kutta formulae, J. Comput. Appl. Math. 6 (1980) 19-26.
 [HNW93] E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, Springer 1993, II.5, II.10.
+[HW96]  E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer 1996.
 [M98]   H. Munthe-Kaas, Runge-Kutta methods on Lie groups, BIT 38 (1998) 92-111.
 
     V_i = v + h sum_j a_ij A_j,   y_i = h sum_j a_ij T(y_j)^-1 V_j,   Q_i = q exp(y_i)       (T = 1 if q is a vector)
@@ -28,6 +29,9 @@ from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
 from dalembert.spaces.group import Group
 from dalembert.status import OptionError
+
+# carried along in the row: |h lambda| of the fastest motion, a mean over about so many steps, of values up to a limit
+STIFFNESS, MEMORY, MOST_RATE = "_stiffness", 5.0, 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +120,7 @@ class Explicit(Integrator):
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
         state = [u for u in formulation.unknowns(system) if u.name in ("q", "v", "r")]
-        return [*state, Unknown("a", system.nv, False, controlled=False)]
+        return [*state, *(Unknown(name, size, False, controlled=False) for name, size in (("a", system.nv), (STIFFNESS, 1)))]
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
         return np.zeros((2, sum(u.size for u in self.unknowns(system, formulation))), dtype=np.int64)
@@ -141,6 +145,7 @@ class Explicit(Integrator):
         error = errors[0] if len(errors) == 1 else {n: _damped(errors[0][n], errors[1][n]) for n in errors[0]}
         if system.nq:
             error["q"] = ca.SX(system.space.rate(new["q"], error.pop("k")))
+        rate = self._rate(given, coefficients, h)
         names = ("a", "k", "r_dot")
 
         def row(parts: dict[str, ca.SX]) -> ca.SX:
@@ -152,7 +157,7 @@ class Explicit(Integrator):
             residual=x,  # nothing to solve: the start values are the stages
             rows=ca.SX.ones(x.numel(), 1),
             columns=ca.SX.ones(x.numel(), 1),
-            update=row({**new, "a": given[-1]["a"]}),
+            update=row({**new, "a": given[-1]["a"], STIFFNESS: old[STIFFNESS] + (rate - old[STIFFNESS]) / MEMORY}),
             start=ca.densify(ca.vertcat(*[stage[n] for stage in made for n in names])),
             error=row({**{n: e for n, e in error.items() if n in ("q", "r")}, "v": error["a"], "r": error["r_dot"]}),
         )
@@ -165,6 +170,13 @@ class Explicit(Integrator):
             for name in stages[0]
             if name != "y"
         }
+
+    def _rate(self, stages: list[dict[str, ca.SX]], coefficients: ExplicitTableau, h: ca.SX) -> ca.SX:
+        """h |f(y_s) - f(y_{s-1})| / |y_s - y_{s-1}| of the last two stages, both at t + h [HW96, IV.2.(2.1)]."""
+        apart = self._change(stages, coefficients.A[-1] - coefficients.A[-2], h)
+        rates = ca.vertcat(*[stages[-1][name] - stages[-2][name] for name in apart])
+        rate = h * ca.norm_2(rates) / (ca.norm_2(ca.vertcat(*apart.values())) + 1e-300)
+        return ca.fmin(ca.fabs(rate), MOST_RATE)
 
     def _state(
         self, system: System, old: dict[str, ca.SX], stages: list[dict[str, ca.SX]], weights: np.ndarray, h: ca.SX
