@@ -198,8 +198,9 @@ def test_inconsistent_states_move_to_the_nearest(form: str) -> None:
 @pytest.mark.parametrize("weight", ["mass", np.arange(1.0, 7.0)])
 def test_projection_metric(weight: Any) -> None:
     """The metric of a projection measures tangent vectors, also where more numbers are stored than they have."""
-    from dalembert.driver import _assembly, make_layout
     from dalembert.formulations.base import as_formulation
+    from dalembert.runtime.assembly import make_layout
+    from dalembert.runtime.prepare import assembly_for
     from dalembert.runtime.start import initial_row
 
     system = heavy_top("R3xSO3")
@@ -209,7 +210,7 @@ def test_projection_metric(weight: Any) -> None:
     layout = make_layout(system, method, formulation)
     row = initial_row(system, layout, q=away, v=v0)
     p = np.zeros(0)
-    work = _assembly(system, method, formulation, da.Projection(weight=weight), 0.0, 1.0, row, p).workspace(p)
+    work = assembly_for(system, method, formulation, da.Projection(weight=weight), 0.0, 1.0, row, p).workspace(p)
     assert work.project(0.0, row) == 0
     d = system.space.difference(away, row[layout.slice("q")])
     _, G = work.matrices(0.0, row)

@@ -36,7 +36,8 @@ class Drift:
     """Residuals of the constraints along a run, time first.
 
     ``position`` is g (nt, nlam), ``velocity`` is its time derivative (nt, nlam), ``nonholonomic`` is k (nt, nmu) and
-    ``invariants`` the change of the invariants since the start (nt, nphi).
+    ``invariants`` the change of the invariants since the start or the last jump (nt, nphi). Constraints have none while
+    they are released.
     """
 
     position: np.ndarray
@@ -63,11 +64,12 @@ class Solution:
     Attributes
     ----------
     t : (nt,)
-        Times: every accepted step, or ``t_eval``.
+        Times: every accepted step, or ``t_eval``. Where an event changes the state or the model, and at declared
+        discontinuities, the time is there twice: with the state before and with the state after it.
     q, v, a : (nt, n)
         Positions, velocities, accelerations; ``sol.q[i]`` belongs to ``sol.t[i]``.
     lam, mu : (nt, nlam), (nt, nmu)
-        Multipliers of the constraints and of the velocity constraints.
+        Multipliers of the constraints and of the velocity constraints; zero while a constraint is released.
     r, w, s
         Dynamic states, auxiliary variables, contact coordinates.
     success, status, message
@@ -80,6 +82,8 @@ class Solution:
         Component names of q, r, w, s, lam, mu.
     extra : dict
         Further unknowns of the formulation by name (nt, n), e.g. ``extra["eta"]``, the multiplier that stabilises.
+    breaks : tuple
+        Positions in ``t`` at which the segments of the run begin (all but the first), see ``stats.segments``.
     """
 
     t: np.ndarray
@@ -98,7 +102,8 @@ class Solution:
     drift_of: Callable[[], Drift] | None = field(default=None, repr=False)
     energy_of: Callable[[], np.ndarray] | None = field(default=None, repr=False)
     extra: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
-    hermite: bool = False  # dense output is made from both ends of a step, not from past points
+    breaks: tuple[int, ...] = ()  # where segments begin: positions in t of the states after jumps
+    hermite: tuple[bool, ...] = (False,)  # of each segment: dense output from both ends of a step, not past points
 
     @property
     def success(self) -> bool:
@@ -141,8 +146,8 @@ class Solution:
         """Dense output: the solution at ``t`` (scalar or (m,)), about as accurate as the steps.
 
         Positions and velocities are interpolated and put back onto the constraints that the run was projected onto;
-        multipliers and accelerations are those that belong to them. A solution loaded from a file has the same
-        polynomials but no model to do that with.
+        multipliers and accelerations are those that belong to them. At a jump it is the state after it. A solution
+        loaded from a file has the same polynomials but no model to do that with.
         """
         times = np.ascontiguousarray(np.atleast_1d(np.asarray(t, dtype=float)))
         if times.ndim != 1:
@@ -159,7 +164,17 @@ class Solution:
         return State(times, **rows)
 
     def _interpolate(self, times: np.ndarray) -> dict[str, np.ndarray]:
-        """The polynomials of the dense output on stored points, without the model."""
+        """The polynomials of the dense output on stored points, without the model, segment by segment."""
+        first = np.array([0, *self.breaks, self.t.size])
+        sign = 1.0 if self.t[-1] >= self.t[0] else -1.0
+        which = np.searchsorted(sign * self.t[first[1:-1]], sign * times, side="right")
+        out = {name: np.empty((times.size, self.parts[name].shape[1])) for name in PARTS}
+        for i in np.unique(which):
+            for name, x in self._within(slice(first[i], first[i + 1]), self.hermite[i], times[which == i]).items():
+                out[name][which == i] = x
+        return out
+
+    def _within(self, segment: slice, hermite: bool, times: np.ndarray) -> dict[str, np.ndarray]:
         from dalembert.numerics.compiled import interpolate
         from dalembert.numerics.hermite import N_PLACES
 
@@ -168,12 +183,13 @@ class Solution:
         starts = np.cumsum([0, *(x.shape[1] for x in blocks)])
         at = dict(zip((*PARTS, "r_dot"), starts, strict=False))
         places = np.zeros(N_PLACES, dtype=np.int64)
-        if self.hermite:
+        if hermite:
             places[:] = [1, at["q"], at["v"], at["a"], self.v.shape[1], at["r"], at["r_dot"], r_dot.shape[1]]
         out = np.empty((times.size, starts[-1]))
-        rows = np.ascontiguousarray(np.hstack(blocks), dtype=float)
-        nodes, orders = np.ascontiguousarray(self.t, dtype=float), np.ascontiguousarray(self.orders, dtype=np.int64)
-        interpolate()(places, nodes, rows, orders, times, np.zeros(self.t.size), out)
+        rows = np.ascontiguousarray(np.hstack([x[segment] for x in blocks]), dtype=float)
+        nodes = np.ascontiguousarray(self.t[segment], dtype=float)
+        orders = np.ascontiguousarray(self.orders[segment], dtype=np.int64)
+        interpolate()(places, nodes, rows, orders, times, np.zeros(nodes.size), out)
         return {name: out[:, at[name] : at[name] + self.parts[name].shape[1]] for name in PARTS}
 
     @cached_property

@@ -71,6 +71,17 @@ class Status(IntEnum):
             "smaller h or a formulation without local coordinates."
         ),
     )
+    CHATTERING = (
+        -11,
+        (
+            "Events follow each other ever faster and would not end. Let one of them change the model when the motion "
+            "has become small (apply= that engages a constraint), or make it terminal."
+        ),
+    )
+    RESTART_FAILED = (
+        -12,
+        "The run could not be continued after an event, a discontinuity or a change of method.",
+    )
 
     @classmethod
     def of(cls, value: int) -> Status:
@@ -81,6 +92,20 @@ class Status(IntEnum):
     def ok(self) -> bool:
         """True for a run that ended as asked."""
         return self in (Status.SUCCESS, Status.EVENT)
+
+
+@dataclass(frozen=True)
+class SegmentStats:
+    """One of the integrations that a run consists of: from t0 to t1, why it was started and how it ended."""
+
+    t0: float
+    t1: float
+    reason: str
+    status: str
+    steps: int
+    method: str
+    formulation: str
+    released: tuple[str, ...] = ()
 
 
 @dataclass
@@ -103,6 +128,9 @@ class Stats:
         What was used, in words.
     switches
         Times at which a formulation chose its local coordinates anew.
+    segments
+        The integrations that the run consists of: more than one if events changed the model or its state, if
+        discontinuities were declared, or if the method was changed on the way.
     """
 
     steps: int = 0
@@ -120,6 +148,7 @@ class Stats:
     formulation: str = ""
     projection: str = ""
     switches: tuple[float, ...] = ()
+    segments: tuple[SegmentStats, ...] = ()
 
 
 class ModelError(ValueError):

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dalembert.solution import PARTS, Drift, Solution, State
-from dalembert.status import Stats, Status
+from dalembert.status import SegmentStats, Stats, Status
 
 if TYPE_CHECKING:
     import xarray
@@ -218,7 +218,8 @@ def _record(solution: Solution) -> _Record:
         "status": solution.status.name,
         "message": _text(solution.message),
         "dense": int(solution.dense),
-        "hermite": int(solution.hermite),
+        "hermite": json.dumps(solution.hermite),
+        "breaks": json.dumps(solution.breaks),
         "event_functions": len(counts),
         "has_drift": int(solution.drift_of is not None and "drift" not in missing),
         "has_energy": int(solution.energy_of is not None and "energy" not in missing),
@@ -284,7 +285,19 @@ def _stats(stored: dict[str, Any]) -> Stats:
     """Stats from JSON, which knows no tuples; counters that a later version may have added are left out."""
     known = {f.name for f in fields(Stats)}
     values: dict[str, Any] = {k: tuple(x) if isinstance(x, list) else x for k, x in stored.items() if k in known}
+    values["segments"] = tuple(_known(SegmentStats, x) for x in values.get("segments", ()))
     return Stats(**values)
+
+
+def _known(kind: Any, stored: dict[str, Any]) -> Any:
+    """A dataclass from JSON, which knows no tuples; fields that a later version may have added are left out."""
+    names = {f.name for f in fields(kind)}
+    return kind(**{k: tuple(x) if isinstance(x, list) else x for k, x in stored.items() if k in names})
+
+
+def _flags(stored: Any) -> tuple[bool, ...]:
+    """For each segment; files of earlier versions have one number."""
+    return tuple(bool(x) for x in json.loads(stored)) if isinstance(stored, str) else (bool(stored),)
 
 
 def _solution(record: _Record) -> Solution:
@@ -318,7 +331,8 @@ def _solution(record: _Record) -> Solution:
         parameters=json.loads(attributes["parameters"]),
         system_name=attributes["system_name"],
         dense=bool(attributes["dense"]),
-        hermite=bool(attributes.get("hermite", 0)),  # files of earlier versions: past points
+        hermite=_flags(attributes.get("hermite", 0)),
+        breaks=tuple(json.loads(attributes.get("breaks", "[]"))),  # files of earlier versions have one segment
         drift_of=_stored(drift) if attributes["has_drift"] else _lost("constraint residuals", missing.get("drift")),
         extra={name: data[EXTRA + name] if n else np.zeros((t.size, 0)) for name, n in extra.items()},
         energy_of=_stored(data["energy"]) if attributes["has_energy"] else _lost("energy", missing.get("energy")),

@@ -122,3 +122,16 @@ def t_eval(t_eval: Any, t0: float, t1: float) -> np.ndarray | None:
             f"t_eval must be sorted in the direction of t_span, without repetitions: {x[i + 1]:g} follows {x[i]:g}."
         )
     return x
+
+
+def discontinuities(given: Any, t0: float, t1: float) -> tuple[float, ...]:
+    """Declared times in the order of the run, each once; those at its ends need no stop."""
+    x = np.atleast_1d(numbers("discontinuities", given if given is not None else ()))
+    low, high = min(t0, t1), max(t0, t1)
+    if x.ndim != 1:
+        raise OptionError(f"discontinuities has shape {x.shape}: give a list of times.")
+    outside = x[~((x >= low) & (x <= high))]
+    if outside.size:
+        raise OptionError(f"discontinuities must lie within t_span; {outside[0]:g} is not in [{low:g}, {high:g}].")
+    inside = np.unique(x[(x != t0) & (x != t1)])
+    return tuple((inside if t1 > t0 else inside[::-1]).tolist())

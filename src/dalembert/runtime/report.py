@@ -21,14 +21,16 @@ def message(
     events: EventSet,
     t0: float,
     row0: np.ndarray,
+    steps: int,
 ) -> str:
     """The status in words, with the time, the cause and what to try."""
     if status == Status.SUCCESS:
         return status.message
     if status == Status.EVENT:
-        index = int(result.event_index[-1])
-        return f"Stopped by event {index} ({events.names[index]}) at t = {result.event_t[-1]:.10g}."
-    message = f"Stopped at t = {t:.10g} after {int(result.state.whole[runstate.STEPS])} steps. {status.message}"
+        last = int(result.state.whole[runstate.TERMINAL])
+        index = int(result.event_index[last])
+        return f"Stopped by event {index} ({events.names[index]}) at t = {result.event_t[last]:.10g}."
+    message = f"Stopped at t = {t:.10g} after {steps} steps. {status.message}"
     if error is not None:
         return f"{message} {type(error).__name__}: {error}"
     if status in (Status.INTERRUPTED, Status.MAX_STEPS):

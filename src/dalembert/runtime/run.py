@@ -47,6 +47,9 @@ class Options:
     t_eval: np.ndarray | None = None
     event_kernel: int = 0
     event_rules: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), dtype=np.int64))
+    event_start: np.ndarray | None = None  # (n_events,): values of the events at the start; NaN: as evaluated
+    pause: Callable[[runstate.Run], bool] | None = None  # asked whenever the loop is in Python: stop here?
+    look_every: int | None = None  # steps between two such questions, at most
 
 
 @dataclass
@@ -88,6 +91,9 @@ def execute(
     if options.event_rules.shape[1]:
         parameters[0] = run.real[runstate.T]
         _evaluate_events(run, options, run.rows[run.slots[1]], parameters)
+        if options.event_start is not None:
+            known = ~np.isnan(options.event_start)
+            run.event_values[0, known] = options.event_start[known]
     switches: list[float] = []
     _choose_data(work, formulation, run)
     advance = integrate()
@@ -95,7 +101,7 @@ def execute(
     status = int(begun)
     try:
         while status == runstate.RUNNING:
-            run.whole[runstate.CHUNK_END] = run.whole[runstate.STEPS] + chunk
+            run.whole[runstate.CHUNK_END] = run.whole[runstate.STEPS] + min(chunk, options.look_every or chunk)
             begin = time.perf_counter()
             status = advance(run, work.step, work.stages, work.dense, work.multipliers, parameters, output)
             took = time.perf_counter() - begin
@@ -115,6 +121,8 @@ def execute(
             if progress is not None:
                 progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
             output = _make_room(run, output, 0, 0)
+            if options.pause is not None and status == runstate.RUNNING and options.pause(run):
+                break
     except KeyboardInterrupt:
         status = int(Status.INTERRUPTED)
     n, m = run.whole[runstate.STORED], run.whole[runstate.EVENTS_STORED]

@@ -1,0 +1,222 @@
+"""A `Solution` from the segments of a run.
+
+Points are those of the segments, one after the other: where the state or the model jumps, the time is there twice, with
+the state before and the one after the jump. Dense output is continuous from the right. Multipliers have the width of
+the system with all its constraints; those of released constraints are zero, and so are their residuals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dalembert.model.released import full_system, released_names, widen
+from dalembert.numerics import runstate
+from dalembert.numerics.compiled import evaluate as evaluate_dense
+from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
+from dalembert.runtime import report
+from dalembert.runtime.segments import Plan, Segment, Story
+from dalembert.solution import PARTS, Drift, Solution, State
+from dalembert.status import SegmentStats, Stats, Status
+
+
+def make_solution(story: Story, plan: Plan) -> Solution:
+    """Everything that the segments of a run have computed, and how it ended."""
+    segments = story.segments
+    last = segments[-1]
+    system = full_system(last.work.assembly.system)
+    status, error = _status(story)
+    first = segments[0].work.assembly.system
+    t = np.concatenate([s.times for s in segments]) if plan.t_eval is None else plan.t_eval[: _stored(segments)]
+    return Solution(
+        t=t,
+        parts=_joined([split(s, s.result.rows) for s in segments]),
+        status=status,
+        message=_message(story, status, error),
+        stats=_stats(segments),
+        names={**{k: tuple(x) for k, x in system.names.items()}, "v": tuple(system.velocity_names)},
+        t_events=[_event_times(segments, i) for i in range(last.events.count)],
+        events=[_event_states(segments, i) for i in range(last.events.count)],
+        orders=np.concatenate([s.result.orders for s in segments]),
+        parameters={k: np.asarray(x).tolist() for k, x in first.parameters.unflatten(segments[0].work.p).items()},
+        system_name=system.name,
+        dense=plan.t_eval is None,
+        evaluator=lambda times: _dense(segments, times, plan.forward),
+        drift_of=lambda: _drift(segments),
+        energy_of=(lambda: _energy(segments)) if system.energy is not None else None,
+        extra=_extra(segments),
+        hermite=tuple(bool(s.result.state.places[0]) for s in segments),
+        breaks=tuple(np.cumsum([s.result.t.size for s in segments[:-1]]).tolist()),
+    )
+
+
+def split(segment: Segment, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Parts of rows (nt, n) by name, multipliers at their places in the full system."""
+    layout, system = segment.work.assembly.layout, segment.work.assembly.system
+    out = {name: rows[:, layout.slice(name)] for name in PARTS}
+    return {**out, **{kind: widen(system, kind, out[kind]) for kind in ("lam", "mu")}}
+
+
+def _joined(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([p[name] for p in parts]) for name in PARTS} if len(parts) > 1 else parts[0]
+
+
+def _stored(segments: Sequence[Segment]) -> int:
+    return sum(s.result.t.size for s in segments)
+
+
+# ---------------------------------------------------------------------- how it ended
+def _status(story: Story) -> tuple[Status, BaseException | None]:
+    last = story.segments[-1]
+    error = last.work.assembly.take_error() or last.events.take_error()
+    status = last.result.status if story.end is None else story.end.status
+    if isinstance(error, KeyboardInterrupt):
+        return Status.INTERRUPTED, None
+    if error is not None and status.ok:  # an event function failed: its events are not to be trusted
+        return Status.USER_ERROR, error
+    return status, error
+
+
+def _message(story: Story, status: Status, error: BaseException | None) -> str:
+    last = story.segments[-1]
+    if story.end is not None and status == story.end.status:
+        return f"{status.message} {story.end.message}"
+    steps = sum(s.steps for s in story.segments)
+    reached = float(last.result.state.real[runstate.T])
+    return report.message(
+        status, reached, last.work, last.result, error, last.events, last.options.t0, last.row0, steps
+    )
+
+
+def _stats(segments: Sequence[Segment]) -> Stats:
+    """Sums over the segments; method, formulation and projection are those of the first one."""
+    first = segments[0]
+    out = Stats(
+        method=first.start.method.describe(),
+        formulation=first.start.formulation.describe(),
+        projection=_projection(first),
+        segments=tuple(_segment_stats(s) for s in segments),
+        wall_time=sum(s.run_time for s in segments),
+        compile_time=sum(s.prepare_time for s in segments),
+        switches=tuple(t for s in segments for t in s.result.switches),
+    )
+    for s in segments:
+        whole, counters = s.result.state.whole, s.result.state.counters
+        out.steps += int(whole[runstate.STEPS])
+        out.rejected += int(whole[runstate.REJECTED])
+        out.newton_failures += int(whole[runstate.FAILURES])
+        out.projections += int(whole[runstate.PROJECTIONS])
+        out.residuals += int(counters[RESIDUALS])
+        out.newton_iterations += int(counters[ITERATIONS])
+        out.factorizations += int(counters[FACTORIZATIONS])
+        out.lapack_factorizations += int(counters[LAPACK]) if s.work.assembly.step.plan is not None else 0
+    out.jacobians = out.factorizations
+    return out
+
+
+def _projection(segment: Segment) -> str:
+    projection = segment.start.projection
+    return projection.describe() if projection is not None and segment.work.assembly.stages else "none"
+
+
+def _segment_stats(segment: Segment) -> SegmentStats:
+    start = segment.start
+    return SegmentStats(
+        start.t,
+        segment.t_end,
+        start.reason,
+        segment.result.status.name,
+        segment.steps,
+        start.method.describe(),
+        start.formulation.describe(),
+        tuple(sorted(released_names(start.system))),
+    )
+
+
+# ---------------------------------------------------------------------- what was computed
+def _dense(segments: Sequence[Segment], times: np.ndarray, forward: bool) -> dict[str, np.ndarray]:
+    sign = 1.0 if forward else -1.0
+    which = np.searchsorted([sign * s.start.t for s in segments[1:]], sign * times, side="right")
+    parts = None
+    for i in np.unique(which):
+        here = which == i
+        found = _dense_within(segments[i], times[here])
+        if parts is None:
+            parts = {name: np.empty((times.size, x.shape[1])) for name, x in found.items()}
+        for name, x in found.items():
+            parts[name][here] = x
+    return parts if parts is not None else split(segments[0], np.zeros((0, segments[0].work.assembly.layout.n)))
+
+
+def _dense_within(segment: Segment, times: np.ndarray) -> dict[str, np.ndarray]:
+    result, assembly = segment.result, segment.work.assembly
+    fresh = assembly.workspace(segment.work.p)
+    fresh.set_invariants(segment.phi0)
+    out = np.empty((times.size, assembly.layout.n))
+    low, high = sorted((result.t[0], result.t[-1]))
+    failures = evaluate_dense()(
+        result.state, fresh.dense, fresh.multipliers, result.t, result.rows, result.orders,
+        np.clip(times, low, high), out,
+    )  # fmt: skip
+    if failures:
+        raise ValueError(f"{failures} of {times.size} points could not be put back onto the constraints.")
+    return split(segment, out)
+
+
+def _drift(segments: Sequence[Segment]) -> Drift:
+    """Residuals, and the change of the invariants since the start of each segment (a jump is no drift)."""
+    found: list[list[np.ndarray]] = [[], [], [], []]
+    for s in segments:
+        system, result = s.work.assembly.system, s.result
+        levels = s.work.assembly.evaluate("levels", result.t, result.rows, s.work.p)
+        edges = np.cumsum([0, system.nlam, system.nlam, system.nmu, system.nphi])
+        g, g_dot, k, phi = (levels[:, edges[i] : edges[i + 1]] for i in range(4))
+        parts = widen(system, "lam", g), widen(system, "lam", g_dot), widen(system, "mu", k), phi - s.phi0
+        for values, x in zip(found, parts, strict=True):
+            values.append(x)
+    return Drift(*(np.concatenate(x) for x in found))
+
+
+def _energy(segments: Sequence[Segment]) -> np.ndarray:
+    parts = [s.work.assembly.evaluate("energy", s.result.t, s.result.rows, s.work.p)[:, 0] for s in segments]
+    return np.concatenate(parts)
+
+
+def _event_times(segments: Sequence[Segment], i: int) -> np.ndarray:
+    return np.concatenate([s.result.event_t[s.result.event_index == i] for s in segments])
+
+
+def _event_states(segments: Sequence[Segment], i: int) -> State:
+    parts = [split(s, s.result.event_rows[s.result.event_index == i]) for s in segments]
+    return State(_event_times(segments, i), **_joined(parts))
+
+
+def _extra(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
+    """Further unknowns of the formulations; NaN where a segment does not have them."""
+    blocks = [{n: s.part(n, s.result.rows.T).T for n, size in s.work.assembly.layout.blocks if _shown(n) and size}
+              for s in segments]  # fmt: skip
+    if len(segments) == 1:
+        return blocks[0]
+    widths: dict[str, int] = {}
+    for found in blocks:
+        for name, x in found.items():
+            widths[name] = max(widths.get(name, 0), x.shape[1])
+    return {name: np.concatenate([_padded(s, found.get(name), n) for s, found in zip(segments, blocks, strict=True)])
+            for name, n in widths.items()}  # fmt: skip
+
+
+def _padded(segment: Segment, x: np.ndarray | None, width: int) -> np.ndarray:
+    out = np.full((segment.result.t.size, width), np.nan)
+    if x is not None:
+        system: Any = segment.work.assembly.system
+        if x.shape[1] == system.nlam and width == full_system(system).nlam:  # one for each constraint
+            x = widen(system, "lam", x)
+        out[:, : x.shape[1]] = x
+    return out
+
+
+def _shown(block: str) -> bool:
+    """Further unknowns of a formulation are shown as ``extra``; past values that a method carries along are not."""
+    return block not in PARTS and not block.startswith("_")

@@ -1,0 +1,175 @@
+"""What one integration needs before its first step: compiled systems, a complete start, a first step size."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from dalembert.formulations.base import At, Formulation
+from dalembert.formulations.index1 import Index1
+from dalembert.integrators.base import Integrator
+from dalembert.integrators.bdf import BDF
+from dalembert.model.system import System
+from dalembert.numerics.projection import LEVELS, Projection
+from dalembert.runtime import arguments
+from dalembert.runtime.assembly import Assembly, Workspace, assemble, make_layout
+from dalembert.runtime.run import Options, Starter, slope, spread, translate
+from dalembert.runtime.start import (
+    check_model,
+    evaluate,
+    nearest,
+    not_finite,
+    point_values,
+    put_on_space,
+    solve_contact,
+    violations,
+)
+from dalembert.status import InconsistentError, ModelError, OptionError
+
+Initial = Literal["check", "project", "assume"]
+
+
+def as_projection(
+    given: str | Projection | None, system: System, formulation: Formulation, method: Integrator
+) -> Projection | None:
+    """The projection meant by the argument ``projection`` of `solve`."""
+    if given is None or isinstance(given, Projection):
+        return given
+    if given == "default":
+        if method.regular and "velocity" in formulation.satisfies:  # of one order more than those of the step equations
+            return Projection(levels=("velocity",))
+        kept = method.satisfies(formulation)
+        if formulation.projects and not kept >= set(LEVELS):
+            return Projection(**formulation.projection_options)
+        if system.space.flat:
+            return None
+        # what the steps keep themselves; points between them have to be put back onto the group
+        levels = tuple(x for x in LEVELS if x in kept)
+        return Projection(levels=levels, invariants=False, steps=not method.keeps_constraints)
+    raise OptionError(f"projection={given!r}: give 'default', None or da.Projection(...).")
+
+
+def assembly_for(
+    system: System,
+    method: Integrator,
+    formulation: Formulation,
+    projection: Projection | None,
+    t0: float,
+    t1: float,
+    row: np.ndarray,
+    p: np.ndarray,
+) -> Assembly:
+    """Compiled once per combination and kept with the system."""
+    cache: dict[Any, Assembly] = system.__dict__.setdefault("_assemblies", {})
+    key = (method.equations_key, formulation, projection)
+    if key not in cache:
+        start = {"t": t0, "row": row, "h": 1e-3 * (t1 - t0), "p": p}
+        cache[key] = assemble(system, method, formulation, projection, start)
+    return cache[key]
+
+
+def starts_better(method: Integrator, formulation: Formulation, options: Options) -> bool:
+    """True if another method is to make the first points: for methods on a regular grid, and for fixed steps.
+
+    The multipliers of index-2 and index-3 forms are differences of rounded values divided by h or h^2, and the tiny
+    first steps of a variable-step start leave little of them.
+    """
+    if options.steps is None:
+        return method.regular
+    return not method.ramps and not (method.self_starting and formulation.projects)
+
+
+def make_starter(work: Workspace, formulation: Formulation, options: Options, row: np.ndarray) -> Starter:
+    """BDF on the index-1 form, projected: starts itself, and its rows satisfy all constraints."""
+    system, p = work.assembly.system, work.p
+    first, form = BDF(), Index1()
+    own = make_layout(system, first, form)
+    begin = translate(row[None], work.assembly.layout, own)[0]
+    its = assembly_for(system, first, form, Projection(), options.t0, options.t1, begin, p).workspace(p)
+    its.set_invariants(its.levels(options.t0, begin)["phi"])
+
+    def finish(t: float, row: np.ndarray) -> None:
+        start_formulation(work, formulation, t, row)
+
+    return Starter(its, first, form, finish)
+
+
+def prepare_start(work: Workspace, t: float, row: np.ndarray, initial: Initial, tolerance: float) -> None:
+    """Check or repair an initial row and complete it, in place."""
+    system, layout = work.assembly.system, work.assembly.layout
+    put_on_space(system, layout, row, initial, tolerance)
+    solve_contact(system, t, row, layout, work.p)
+    check_model(work, t, row)
+    if initial == "project":
+        nearest(work, t, row)
+    elif initial == "check":
+        wrong = violations(work, t, row, tolerance)
+        if wrong:
+            raise InconsistentError(
+                "the initial values are not consistent: " + "; ".join(wrong) + ". Correct them, or use "
+                "initial='project' to move to the nearest consistent state."
+            )
+        work.project(t, row)  # from within the tolerance to rounding level
+    code = work.complete(t, row)
+    error = work.assembly.take_error()
+    if error is not None:
+        raise error
+    if code != 0:
+        where = not_finite(system, layout, t, row, work.p)
+        reason = where or f"the equations for accelerations and multipliers have no unique solution at t = {t:g}"
+        raise ModelError(f"{reason}, the initial values; check them and the model.")
+    work.set_invariants(work.levels(t, row)["phi"])
+
+
+def start_formulation(work: Workspace, formulation: Formulation, t: float, row: np.ndarray) -> None:
+    """Initial values of the unknowns that a formulation adds, in place; refuses what cannot work at the start."""
+    system, layout = work.assembly.system, work.assembly.layout
+    for name, x in formulation.start(system, values_at(work, t, row)).items():
+        if layout.has(name):  # the first- and second-order forms of a formulation need not add the same
+            row[layout.slice(name)] = x
+
+
+def start_method(work: Workspace, method: Integrator, formulation: Formulation, t: float, row: np.ndarray) -> None:
+    """Initial values of what a method carries along, in place."""
+    for name, x in method.start_carried(work.assembly.system, formulation, values_at(work, t, row)).items():
+        row[work.assembly.layout.slice(name)] = x
+
+
+def values_at(work: Workspace, t: float, row: np.ndarray) -> At:
+    """Variables and expressions of the model at a row, by name."""
+    system = work.assembly.system
+    values = point_values(system, work.assembly.layout, t, row, work.p)
+
+    def at(name: str) -> np.ndarray:
+        return np.asarray(values[name] if name in values else evaluate(system, name, values))
+
+    return at
+
+
+def first_step(given: float | None, work: Workspace, row: np.ndarray, options: Options) -> float:
+    """First step of a first-order method [Hairer, Norsett, Wanner, Solving ODEs I, II.4], signed."""
+    span = options.t1 - options.t0
+    direction = np.sign(span)
+    if given is not None:
+        return float(direction * min(arguments.positive("first_step", given), abs(span)))
+    layout = work.assembly.layout
+    rtol, atol = spread(options, layout)
+    scale = 1.0 / (atol + rtol * np.abs(row) + 1e-300)
+    d1 = slope(work, row)
+    index = layout.indices(("q", "v"))
+
+    def norm(x: np.ndarray) -> float:
+        return float(np.sqrt(np.mean((x[index] * scale[index]) ** 2))) if index.size else 0.0
+
+    rate = norm(d1)
+    small = float(np.clip(options.rtol.max(), 1e-10, 1e-3))
+    guess = min(1e-4 * abs(span), 1e-3 / (rate * small) if rate > 0 else np.inf)
+    guess = max(guess, 1e-12 * abs(span))
+    trial = row + direction * guess * d1
+    if work.complete(options.t0 + direction * guess, trial) != 0:
+        work.assembly.take_error()
+        return float(direction * min(guess, 1e-6 * abs(span)))
+    curvature = norm((slope(work, trial) - d1) / guess)
+    h = np.sqrt(0.1 / curvature) if curvature > 0 else 1e-3 * abs(span)
+    return float(direction * min(h, 1e-2 * abs(span), options.max_step))

@@ -1,0 +1,328 @@
+"""A run made of segments: integrations one after the other, each with a system, a method and a state of its own.
+
+    prepare (start, plan) -> Segment      compile, make the start complete, choose a first step
+    Segment.execute                       the compiled loop, until the end, an event, a failure or a pause
+    follow (segments) -> Start            what comes next: a `Start`, or None (or an `End`) if the run is over
+
+A segment ends at the next declared discontinuity, at an event that stops the loop, when `Start.pause` says so, or at
+the end of the run. `carry_on` makes the start of the next one from the state reached, with whatever is to change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dalembert.formulations.base import Formulation
+from dalembert.integrators.base import Integrator
+from dalembert.model.system import System
+from dalembert.numerics import runstate
+from dalembert.numerics.projection import Projection
+from dalembert.runtime import arguments
+from dalembert.runtime.assembly import Workspace, make_layout
+from dalembert.runtime.events import EventSet, compile_events
+from dalembert.runtime.prepare import (
+    Initial,
+    assembly_for,
+    first_step,
+    make_starter,
+    prepare_start,
+    start_formulation,
+    start_method,
+    starts_better,
+)
+from dalembert.runtime.run import Options, Result, Starter, execute
+from dalembert.runtime.start import initial_row
+from dalembert.status import Status
+
+# Around a declared discontinuity at t the model is not evaluated within this distance (in units of the larger of t and
+# the length of the run), so that every stage of a step sees the side it belongs to, however the jump is written.
+MARGIN = 4 * np.finfo(float).eps
+
+Tick = Callable[[float, int], None]
+Pause = Callable[[runstate.Run], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What holds for the whole run."""
+
+    t0: float
+    t1: float
+    rtol: np.ndarray
+    atol: np.ndarray
+    max_step: float = np.inf
+    max_steps: int | None = None
+    h: Any = None  # prescribed: a step size or a list of them
+    t_eval: np.ndarray | None = None
+    events: Any = None
+    discontinuities: tuple[float, ...] = ()  # in the order of the run, inside of it
+
+    @property
+    def forward(self) -> bool:
+        return self.t1 > self.t0
+
+    def next_stop(self, t: float) -> float:
+        """The declared discontinuity behind t, or the end."""
+        later = [x for x in self.discontinuities if (x > t) == self.forward and x != t]
+        return later[0] if later else self.t1
+
+    def beside(self, t: float, side: int) -> float:
+        """Where to evaluate the model instead of at t: behind (side 1) or before (-1) a declared discontinuity."""
+        if t not in self.discontinuities:
+            return t
+        margin = MARGIN * max(abs(t), abs(self.t1 - self.t0))
+        return t + side * margin if self.forward else t - side * margin
+
+    def steps(self, begin: float, end: float) -> np.ndarray | None:
+        """Prescribed step sizes from here on."""
+        if self.h is None or np.ndim(self.h) == 0 or (begin, end) == (self.t0, self.t1):
+            return arguments.steps(self.h, begin, end)
+        grid = self.t0 + np.cumsum(np.abs(np.asarray(self.h, dtype=float)) * np.sign(self.t1 - self.t0))
+        inside = grid[((grid > begin) & (grid < end)) if self.forward else ((grid < begin) & (grid > end))]
+        return np.diff(np.concatenate([[begin], inside, [end]]))
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What a segment starts with. ``values``: q, v, r (and guesses for w, s) by name."""
+
+    system: System
+    method: Integrator
+    formulation: Formulation
+    projection: Projection | None
+    p: np.ndarray
+    t: float
+    values: Mapping[str, Any]
+    initial: Initial = "assume"
+    first_step: float | None = None
+    invariants: np.ndarray | None = None  # values to keep; None: those of this state
+    reason: str = "start"
+    pause: Pause | None = None  # asked now and then: is the segment to end here?
+    look_every: int | None = None  # steps between two such questions, at most
+    leaving: Mapping[int, float] = field(default_factory=dict)  # events that just happened: the sign they leave with
+
+
+@dataclass(frozen=True, eq=False)
+class End:
+    """Why a run is over although its last segment could have been continued."""
+
+    status: Status
+    message: str
+
+
+@dataclass(eq=False)
+class Segment:
+    """One integration, prepared and then executed."""
+
+    start: Start
+    work: Workspace
+    options: Options
+    events: EventSet
+    row0: np.ndarray
+    starter: Starter | None
+    stop: float  # where it ends at the latest, as declared
+    prepare_time: float = 0.0
+    run_time: float = 0.0
+    _result: Result | None = None
+
+    @property
+    def result(self) -> Result:
+        assert self._result is not None
+        return self._result
+
+    def execute(self, tick: Tick | None = None) -> None:
+        begin = time.perf_counter()
+        start = self.start
+        self._result = execute(self.work, start.method, start.formulation, self.row0, self.options, tick, self.starter)
+        self.run_time = time.perf_counter() - begin
+
+    @property
+    def steps(self) -> int:
+        return int(self.result.state.whole[runstate.STEPS])
+
+    @property
+    def t_end(self) -> float:
+        """Time reached."""
+        if self.result.status == Status.EVENT:
+            return float(self.result.event_t[self.result.state.whole[runstate.TERMINAL]])
+        t = float(self.result.state.real[runstate.T])
+        return self.stop if t == self.options.t1 else t
+
+    @property
+    def end_row(self) -> np.ndarray:
+        """State reached, with its multipliers and accelerations unless solving for them failed."""
+        state = self.result.state
+        if self.result.status == Status.EVENT:
+            return self.result.event_rows[state.whole[runstate.TERMINAL]].copy()
+        row = state.rows[state.slots[1]].copy()
+        self.work.complete(float(state.real[runstate.T]), row)
+        return row
+
+    @property
+    def times(self) -> np.ndarray:
+        """Stored times; a declared discontinuity has the time that was declared, not the one beside it."""
+        t = self.result.t.copy()
+        t[t == self.options.t0] = self.start.t
+        t[t == self.options.t1] = self.stop
+        return t
+
+    @property
+    def phi0(self) -> np.ndarray:
+        """Values of the invariants that are kept."""
+        if self.start.invariants is not None:
+            return self.start.invariants
+        return self.work.levels(self.options.t0, self.row0)["phi"]
+
+    def part(self, name: str, row: np.ndarray) -> np.ndarray:
+        return row[self.work.assembly.layout.slice(name)]
+
+
+Follow = Callable[[Sequence[Segment]], Start | End | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Story:
+    """Segments of a run and why it ended, if not as its last segment did."""
+
+    segments: list[Segment]
+    end: End | None = None
+
+
+def carry_on(segment: Segment, **changes: Any) -> Start:
+    """The state that a segment reached as the start of another one, with changes (fields of `Start`).
+
+    One-step methods go on with the step size they had; multistep methods begin anew.
+    """
+    row = segment.end_row
+    values = {name: segment.part(name, row) for name in ("q", "v", "r", "w", "s")}
+    start = replace(segment.start, t=segment.t_end, values=values, initial="assume", leaving={}, first_step=None)
+    start = replace(start, **changes)
+    if start.first_step is None and start.method.one_step and start.method == segment.start.method:
+        last = np.abs(np.diff(segment.result.t[-4:])) if segment.options.t_eval is None else np.zeros(0)
+        start = replace(start, first_step=max(abs(float(segment.result.state.real[runstate.H])), *last.tolist(), 0.0))
+    return start
+
+
+def run_segments(first: Start, plan: Plan, follow: Follow | None = None, tick: Tick | None = None) -> Story:
+    """Integrate from start to end, segment by segment.
+
+    Bad input in the first start is refused by an exception; what goes wrong with a later one ends the run.
+    """
+    segments: list[Segment] = []
+    start: Start | None = first
+    steps, evaluated = 0, 0
+    while start is not None:
+        try:
+            segment = prepare(start, plan, steps, evaluated, segments)
+        except (ValueError, ArithmeticError) as problem:
+            if not segments:
+                raise
+            return Story(segments, End(Status.RESTART_FAILED, f"{_place(start)}: {problem}"))
+        segment.execute(_shifted(tick, steps))
+        segments.append(segment)
+        steps += segment.steps
+        start = None
+        if segment.result.status in (Status.EVENT, Status.RUNNING) or _inside(segment, plan):
+            answer = follow(segments) if follow is not None else None
+            if isinstance(answer, End):
+                return Story(segments, answer)
+            start = answer
+        if start is None and _inside(segment, plan):
+            start = carry_on(segment, reason="discontinuity")
+        if start is not None:
+            evaluated += _leave_to_the_next(segment)
+    return Story(segments)
+
+
+def prepare(start: Start, plan: Plan, steps: int, evaluated: int, before: Sequence[Segment]) -> Segment:
+    """Compile what is not yet compiled, make the start complete, choose the first step."""
+    begin = time.perf_counter()
+    system, method, form = start.system, start.method, start.formulation
+    method.check(system, form)
+    stop = plan.next_stop(start.t)
+    options = Options(
+        t0=plan.beside(start.t, 1),
+        t1=plan.beside(stop, -1),
+        rtol=plan.rtol,
+        atol=plan.atol,
+        first_step=0.0,
+        max_step=plan.max_step,
+        max_steps=None if plan.max_steps is None else plan.max_steps - steps,
+        pause=start.pause,
+        look_every=start.look_every,
+    )
+    options.steps = plan.steps(options.t0, options.t1)
+    if plan.t_eval is not None:
+        options.t_eval = _wanted(plan.t_eval[evaluated:], plan, start.t, stop, options)
+    layout = make_layout(system, method, form)
+    row = initial_row(system, layout, **start.values)
+    if options.steps is not None:
+        method.check_steps(options.steps, options.t1 - options.t0)
+    if not before:
+        arguments.check_tolerances(options, np.abs(row[layout.indices(("q", "v", "r"))]), method)
+    assembly = assembly_for(system, method, form, start.projection, options.t0, options.t1, row, start.p)
+    work = assembly.workspace(start.p)
+    prepare_start(work, options.t0, row, start.initial, float(options.atol.max()))
+    if start.invariants is not None:
+        work.set_invariants(start.invariants)
+    start_formulation(work, form, options.t0, row)
+    start_method(work, method, form, options.t0, row)
+    events = compile_events(plan.events, system, layout)
+    if events.kernel is not None:
+        events.kernel(row, np.concatenate([[options.t0], start.p]))  # a function that fails does so here
+    options.event_kernel, options.event_rules = events.address, _remaining(events, before)
+    options.event_start = np.full(events.count, np.nan)
+    for i, sign in start.leaving.items():
+        options.event_start[i] = np.sign(sign) * np.finfo(float).tiny
+    options.first_step = first_step(start.first_step, work, row, options)
+    starter = make_starter(work, form, options, row) if starts_better(method, form, options) else None
+    return Segment(start, work, options, events, row, starter, stop, time.perf_counter() - begin)
+
+
+def _remaining(events: EventSet, before: Sequence[Segment]) -> np.ndarray:
+    """Directions, and occurrences until the run ends: those of earlier segments count."""
+    rules = events.rules.copy()
+    for i in np.flatnonzero(rules[1]):
+        rules[1, i] -= sum(int((s.result.event_index == i).sum()) for s in before)
+    return rules
+
+
+def _wanted(t_eval: np.ndarray, plan: Plan, t: float, stop: float, options: Options) -> np.ndarray:
+    """Output times of a segment: up to its end, which belongs to the next one unless it is the last."""
+    sign = 1.0 if plan.forward else -1.0
+    inside = sign * t_eval <= sign * stop if stop == plan.t1 else sign * t_eval < sign * stop
+    out = t_eval[inside].copy()
+    out[out == t] = options.t0
+    low, high = sorted((options.t0, options.t1))
+    return np.clip(out, low, high)
+
+
+def _inside(segment: Segment, plan: Plan) -> bool:
+    """True if a segment got to where it was to end, but the run goes on."""
+    return segment.result.status == Status.SUCCESS and segment.stop != plan.t1
+
+
+def _leave_to_the_next(segment: Segment) -> int:
+    """Output times that a segment has served. Its last instant belongs to the next one: the solution is continuous
+    from the right."""
+    if segment.options.t_eval is None:
+        return 0
+    result = segment.result
+    keep = result.t.size
+    if keep and result.t[-1] == segment.t_end:
+        keep -= 1
+    segment._result = replace(result, t=result.t[:keep], rows=result.rows[:keep], orders=result.orders[:keep])
+    return keep
+
+
+def _shifted(tick: Tick | None, steps: int) -> Tick | None:
+    return None if tick is None else lambda t, n: tick(t, steps + n)
+
+
+def _place(start: Start) -> str:
+    return f"at t = {start.t:.10g} ({start.reason})"
