@@ -16,6 +16,7 @@ from dalembert.numerics.compiled import integrate
 from dalembert.numerics.projection import Projection
 from dalembert.runtime import arguments
 from dalembert.runtime.assembly import make_layout
+from dalembert.runtime.automatic import Automatic
 from dalembert.runtime.prepare import Initial, as_projection, assembly_for, prepare_start
 from dalembert.runtime.progress import progress_bar
 from dalembert.runtime.segments import Plan, Start, run_segments
@@ -105,8 +106,14 @@ def solve(
     arguments.check_choice("method", method, Integrator, "da.BDF()")
     if formulation is not None:
         arguments.check_choice("formulation", formulation, Formulation, "da.Index1()")
-    the_method = as_method(method, BDF).for_run(h is not None)
-    the_formulation = as_formulation(formulation, the_method.default_formulation)
+    automatic, reason = None, "start"
+    if isinstance(method, str) and method == "auto":
+        automatic = Automatic(system, formulation, projection, float(np.min(rtol)), h is not None)
+        choice = automatic.first()
+        the_method, the_formulation, reason = choice.method.for_run(h is not None), choice.formulation, choice.reason
+    else:
+        the_method = as_method(method).for_run(h is not None)
+        the_formulation = as_formulation(formulation, the_method.default_formulation)
     the_method.check(system, the_formulation)
     n = system.nq + system.nv + system.nr
     plan = Plan(
@@ -131,10 +138,13 @@ def solve(
         values={**system.initial_values(q0, v0), "r": r0, "w": w0, "s": s0},
         initial=initial,
         first_step=first_step if first_step is None else arguments.positive("first_step", first_step),
+        reason=reason,
     )
+    if automatic is not None:
+        start = automatic.watched(start)
     integrate()  # compiled once per machine: not part of the run's time
     with progress_bar(progress, t0, t1, system.name) as tick:
-        story = run_segments(start, plan, None, tick)
+        story = run_segments(start, plan, automatic.follow if automatic is not None else None, tick)
     return make_solution(story, plan)
 
 

@@ -245,12 +245,10 @@ def methods() -> dict[str, type[Integrator]]:
     return dict(_REGISTRY)
 
 
-def as_method(given: str | Integrator, default: Callable[[], Integrator]) -> Integrator:
+def as_method(given: str | Integrator) -> Integrator:
     """The method meant by the argument ``method`` of `solve`."""
     if isinstance(given, Integrator):
         return given
-    if given == "auto":
-        return default()
     if given not in _REGISTRY:
         raise OptionError(f"method={given!r} is not known; there are auto, {', '.join(sorted(_REGISTRY))}.")
     return _REGISTRY[given]()

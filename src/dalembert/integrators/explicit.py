@@ -120,7 +120,10 @@ class Explicit(Integrator):
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
         state = [u for u in formulation.unknowns(system) if u.name in ("q", "v", "r")]
-        return [*state, *(Unknown(name, size, False, controlled=False) for name, size in (("a", system.nv), (STIFFNESS, 1)))]
+        return [
+            *state,
+            *(Unknown(name, size, False, controlled=False) for name, size in (("a", system.nv), (STIFFNESS, 1))),
+        ]
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
         return np.zeros((2, sum(u.size for u in self.unknowns(system, formulation))), dtype=np.int64)

@@ -48,8 +48,8 @@ class Options:
     event_kernel: int = 0
     event_rules: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), dtype=np.int64))
     event_start: np.ndarray | None = None  # (n_events,): values of the events at the start; NaN: as evaluated
-    pause: Callable[[runstate.Run], bool] | None = None  # asked whenever the loop is in Python: stop here?
-    look_every: int | None = None  # steps between two such questions, at most
+    pause: Callable[[runstate.Run, Workspace], bool] | None = None  # asked whenever the loop is in Python: stop here?
+    look_every: int | None = None  # steps before the first such question
 
 
 @dataclass
@@ -97,11 +97,11 @@ def execute(
     switches: list[float] = []
     _choose_data(work, formulation, run)
     advance = integrate()
-    chunk = 1000
+    chunk = options.look_every or 1000
     status = int(begun)
     try:
         while status == runstate.RUNNING:
-            run.whole[runstate.CHUNK_END] = run.whole[runstate.STEPS] + min(chunk, options.look_every or chunk)
+            run.whole[runstate.CHUNK_END] = run.whole[runstate.STEPS] + chunk
             begin = time.perf_counter()
             status = advance(run, work.step, work.stages, work.dense, work.multipliers, parameters, output)
             took = time.perf_counter() - begin
@@ -121,7 +121,7 @@ def execute(
             if progress is not None:
                 progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
             output = _make_room(run, output, 0, 0)
-            if options.pause is not None and status == runstate.RUNNING and options.pause(run):
+            if options.pause is not None and status == runstate.RUNNING and options.pause(run, work):
                 break
     except KeyboardInterrupt:
         status = int(Status.INTERRUPTED)

@@ -44,7 +44,7 @@ from dalembert.status import Status
 MARGIN = 4 * np.finfo(float).eps
 
 Tick = Callable[[float, int], None]
-Pause = Callable[[runstate.Run], bool]
+Pause = Callable[[runstate.Run, Workspace], bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class Start:
     invariants: np.ndarray | None = None  # values to keep; None: those of this state
     reason: str = "start"
     pause: Pause | None = None  # asked now and then: is the segment to end here?
-    look_every: int | None = None  # steps between two such questions, at most
+    look_every: int | None = None  # steps before the first such question; later they come at growing distances
     leaving: Mapping[int, float] = field(default_factory=dict)  # events that just happened: the sign they leave with
 
 

@@ -1,0 +1,193 @@
+"""`method="auto"`: a method for the system and the tolerances, and another one when stiffness comes or goes.
+
+Explicit steps of order 8 on the index-1 form are the fastest as long as the motion itself limits them. What tells
+that it does not: the estimate |h lambda| that they carry along [HW96, IV.2] comes near their stability limit, or
+lambda is many times the rate of the motion, |a|/|v|. Then, and only then, the spectrum of the linearised motion is
+looked at; damped eigenvalues that fast mean stiffness, and Radau IIA (BDF for large systems and on groups) takes over.
+It hands back when its steps are so short that explicit ones would cost less.
+
+[HW96] E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer 1996.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dalembert.formulations.base import Formulation, as_formulation
+from dalembert.formulations.index1 import Index1
+from dalembert.integrators.base import Integrator
+from dalembert.integrators.bdf import BDF
+from dalembert.integrators.explicit import STIFFNESS, Explicit
+from dalembert.integrators.radau import Radau
+from dalembert.model.system import System
+from dalembert.numerics import runstate
+from dalembert.numerics.multipliers import multiplier_stage
+from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, RESIDUALS
+from dalembert.numerics.projection import Projection
+from dalembert.numerics.stage import StageData
+from dalembert.runtime.assembly import Workspace, make_layout
+from dalembert.runtime.prepare import as_projection
+from dalembert.runtime.segments import Segment, Start, carry_on
+from dalembert.runtime.spectrum import spectrum
+from dalembert.status import Status
+
+LOOK_AFTER = 16  # steps; then after twice as many, and so on
+NEAR_LIMIT = 4.0  # |h lambda|: 2/3 of the stability limit of DOP853 on the negative real axis, 6.1
+MUCH_FASTER = 8.0  # than the motion
+DAMPED = 0.1  # -Re lambda / |lambda| from which on a fast mode dies out by itself
+HIDDEN = 50.0  # times as fast as the motion: an undamped mode that is not excited
+LARGEST_EXPLICIT = 120  # unknowns of the equations for accelerations: their elimination is written out for every stage
+LARGEST_STAGE, LARGEST_STAGE_TIGHT = 8, 16  # unknowns of a stage up to which Radau IIA with five stages pays
+LARGEST_RADAU = 30
+LOOSE, TIGHT = 1e-5, 1e-8
+GAIN = 2.0  # by which another method has to be cheaper
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A method, a formulation, and why."""
+
+    method: Integrator
+    formulation: Formulation
+    reason: str
+
+
+@dataclass(eq=False)
+class Automatic:
+    """Chooses the method of one run, watches it and changes it."""
+
+    system: System
+    formulation: str | Formulation | None
+    projection: str | Projection | None
+    rtol: float
+    fixed: bool = False
+    _stiffness: float = 0.0  # |h lambda| at which explicit steps were given up
+    _explicit_cost: float = 0.0
+    _patience: int = 1
+    _looks: int = 0
+
+    def first(self) -> Choice:
+        """What to begin with."""
+        form = as_formulation(self.formulation, "index-1")
+        if self.fixed:
+            return Choice(BDF(), form, "auto: prescribed steps")
+        if form.name not in Explicit.takes:
+            return Choice(BDF(), form, f"auto: the formulation {form.name} was asked for")
+        why = self._not_explicit()
+        if why:
+            return self._implicit(form, f"auto: {why}")
+        return Choice(Explicit(), form, "auto: not stiff as far as is known")
+
+    def _not_explicit(self) -> str:
+        """Why the accelerations cannot be computed stage by stage; empty if they can."""
+        cache: dict[str, str] = self.system.__dict__.setdefault("_not_explicit", {})
+        if "why" not in cache:
+            system, why = self.system, ""
+            equations = multiplier_stage(StageData.make(system, make_layout(system, BDF(), Index1()))).system
+            if system.calls:
+                why = "black boxes"
+            elif not equations.linear:
+                why = "friction, auxiliary variables or contact coordinates make the accelerations implicit"
+            elif equations.n > LARGEST_EXPLICIT:
+                why = f"a large system ({equations.n} accelerations and multipliers)"
+            cache["why"] = why
+        return cache["why"]
+
+    def _implicit(self, formulation: Formulation, reason: str) -> Choice:
+        """For stiff systems, and those whose accelerations are implicit."""
+        system = self.system
+        n = system.nv + system.nlam + system.nmu + system.nr + system.nw + system.ns
+        method: Integrator = BDF()
+        if system.space.flat and n <= LARGEST_RADAU and system.nq and formulation.name in Radau.takes:
+            five = (n <= LARGEST_STAGE and self.rtol < LOOSE) or (n <= LARGEST_STAGE_TIGHT and self.rtol < TIGHT)
+            method = Radau(stages=5 if five else 3)
+        return Choice(method, formulation, reason)
+
+    # ------------------------------------------------------------------ during the run
+    def watched(self, start: Start) -> Start:
+        """The same start, watched from now on if there is another method to change to."""
+        if isinstance(start.method, Explicit):
+            return replace(start, pause=self._stiff, look_every=LOOK_AFTER)
+        if self._explicit_cost > 0.0:  # there are explicit steps to return to
+            return replace(start, pause=self._relaxed, look_every=LOOK_AFTER)
+        return replace(start, pause=None, look_every=None)
+
+    def _stiff(self, run: runstate.Run, work: Workspace) -> bool:
+        """True if explicit steps are shorter than the motion asks for."""
+        layout = work.assembly.layout
+        row, h = run.rows[run.slots[1]], abs(float(run.real[runstate.H_ACCEPTED]))
+        z = float(row[layout.slice(STIFFNESS)][0])
+        motion = _rate_of_motion(run, work)
+        if self._waits() or (z < NEAR_LIMIT and z < MUCH_FASTER * motion * h):
+            return False
+        found = spectrum(work, float(run.real[runstate.T]), row)
+        size = np.abs(found)
+        damped = found.real < -DAMPED * size
+        fast = (size * h > NEAR_LIMIT) | (size > MUCH_FASTER * motion)
+        if not np.any((damped & fast) | (size > HIDDEN * motion)):
+            return False
+        self._stiffness = float(np.clip(size.max(initial=0.0) * h, 0.1, NEAR_LIMIT))
+        kernels = work.assembly.kernels
+        self._explicit_cost = float(sum(kernels[name].n_instructions for name in ("start", "update", "error")))
+        return True
+
+    def _relaxed(self, run: runstate.Run, work: Workspace) -> bool:
+        """True if explicit steps would cost less than the implicit ones do."""
+        if self._waits():
+            return False
+        row = run.rows[run.slots[1]]
+        fastest = np.abs(spectrum(work, float(run.real[runstate.T]), row)).max(initial=0.0)
+        h = abs(float(run.nodes[1] - run.nodes[4])) / 3.0
+        explicit_step = self._stiffness / fastest if fastest > 0 else np.inf
+        return GAIN * self._explicit_cost / explicit_step < _cost_of_a_step(run, work) / h
+
+    def _waits(self) -> bool:
+        """After each change twice as many looks go by before the next one."""
+        self._looks += 1
+        return self._looks < self._patience
+
+    def follow(self, segments: Sequence[Segment]) -> Start | None:
+        """The next segment after one that was paused: the same state with the other method."""
+        last = segments[-1]
+        if last.result.status != Status.RUNNING:
+            return None
+        form = last.start.formulation
+        if isinstance(last.start.method, Explicit):
+            choice = self._implicit(form, "auto: stiff")
+        else:
+            choice = Choice(Explicit(), form, "auto: no longer stiff")
+        self._looks, self._patience = 0, 2 * self._patience
+        projection = as_projection(self.projection, self.system, form, choice.method)
+        start = carry_on(
+            last, method=choice.method, formulation=form, projection=projection, reason=choice.reason,
+            first_step=abs(float(last.result.state.real[runstate.H])),
+        )  # fmt: skip
+        return self.watched(start)
+
+
+def _rate_of_motion(run: runstate.Run, work: Workspace) -> float:
+    """|a| / |v| over the last steps; a rotation at constant speed is motion, too."""
+    layout = work.assembly.layout
+    rows = run.rows[run.slots[1:]]
+    v, a = rows[:, layout.slice("v")], rows[:, layout.slice("a")]
+    rate = float(np.linalg.norm(a) / (np.linalg.norm(v) + 1e-300))
+    return rate if work.assembly.system.space.flat else max(rate, float(np.abs(v).max(initial=0.0)))
+
+
+def _cost_of_a_step(run: runstate.Run, work: Workspace) -> float:
+    """Instructions executed for an implicit step, on the average so far."""
+    kernels, counters = work.assembly.kernels, run.counters
+    n = work.assembly.n_step
+
+    def length(name: str, otherwise: float) -> float:
+        return kernels[name].n_instructions if name in kernels else otherwise
+
+    total = (
+        counters[RESIDUALS] * length("step.residual", 0.0)
+        + counters[FACTORIZATIONS] * length("step.factor", n**3 / 3)
+        + counters[ITERATIONS] * length("step.solve", 2.0 * n**2)
+    )
+    return float(total) / max(int(run.whole[runstate.STEPS]), 1)
