@@ -1,0 +1,119 @@
+"""The automatic choice of the method, and its change during a run."""
+
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert.runtime.spectrum import spectrum
+
+RADAU5 = {"method": da.Radau(stages=5), "formulation": "index-1"}
+
+
+def run(name, tol=1e-6, **options):
+    p = da.problems()[name]
+    return da.solve(p.system, p.t_span, p.q0, p.v0, rtol=tol, atol=tol, **options)
+
+
+def damped_for_a_while(d):
+    """A pendulum in a fluid that is thick from t = 2 to 4 and moves to and fro."""
+
+    def force(t, v, p):
+        thick = np.tanh(20 * (t - 2)) - np.tanh(20 * (t - 4))
+        return [-0.5 * p.d * thick * (v[0] - np.cos(t)), -9.81]
+
+    return da.System(
+        q=["x", "y"], mass=[1, 1], force=force, constraints=lambda q: [q[0] ** 2 + q[1] ** 2 - 1], parameters={"d": d}
+    )
+
+
+@pytest.mark.parametrize("name", ["pendulum", "andrews", "heavy-top", "knife-edge", "car-axis"])
+@pytest.mark.parametrize("tol", [1e-4, 1e-8])
+def test_nonstiff_problems_stay_with_explicit_steps(name, tol):
+    p = da.problems()[name]
+    t_span = (p.t_span[0], min(p.t_span[1], 10.0))
+    sol = da.solve(p.system, t_span, p.q0, p.v0, rtol=tol, atol=tol)
+    assert sol.success
+    assert [s.method for s in sol.stats.segments] == [da.Explicit().describe()]
+    assert sol.stats.segments[0].reason == "auto: not stiff as far as is known"
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-7, 1e-10])
+def test_the_truck_is_stiff(tol):
+    sol = run("truck", tol)
+    segments = sol.stats.segments
+    assert [s.method.split()[0] for s in segments] == ["explicit", "radau"]
+    assert segments[1].reason == "auto: stiff"
+    assert segments[0].steps <= 48  # it is noticed soon: explicit steps alone would be hundreds
+    assert sol.stats.steps < 120
+    reference = run("truck", 1e-11, **RADAU5)
+    size = 1.0 + np.abs(reference.v).max()
+    assert np.abs(sol.q[-1] - reference.q[-1]).max() < 30 * tol
+    assert np.abs(sol.v[-1] - reference.v[-1]).max() < 30 * tol * size
+
+
+@pytest.mark.parametrize("d", [1e3, 1e5])
+def test_stiffness_that_comes_and_goes(d):
+    system = damped_for_a_while(d)
+    sol = da.solve(system, (0, 10), [1, 0], rtol=1e-7, atol=1e-7)
+    methods = [s.method.split()[0] for s in sol.stats.segments]
+    assert methods[:3] == ["explicit", "radau", "explicit"]
+    changes = [s.t0 for s in sol.stats.segments[1:3]]
+    assert 1.5 < changes[0] < 2.5 and 2.5 < changes[1] < 6.0
+    reference = da.solve(system, (0, 10), [1, 0], rtol=1e-11, atol=1e-11, **RADAU5)
+    assert np.abs(sol.q[-1] - reference.q[-1]).max() < 1e-5
+    # what is stored and what lies in between do not show the change
+    assert np.all(np.diff(sol.t) >= 0)
+    times = np.linspace(0, 10, 500)
+    assert np.abs(sol(times).q - reference(times).q).max() < 1e-5
+    assert np.abs(sol.drift.position).max() < 1e-13
+    assert np.abs(sol.drift.velocity).max() < 1e-11
+
+
+def test_output_times_and_events_pass_through_a_change():
+    system = damped_for_a_while(1e4)
+    times = np.linspace(0, 10, 41)
+
+    def lowest(q):
+        return q[0]
+
+    plain = da.solve(system, (0, 10), [1, 0], rtol=1e-8, atol=1e-8, events=lowest, **RADAU5)
+    sol = da.solve(system, (0, 10), [1, 0], rtol=1e-8, atol=1e-8, events=lowest, t_eval=times)
+    assert len(sol.stats.segments) > 1
+    np.testing.assert_array_equal(sol.t, times)
+    assert np.abs(sol.q - plain(times).q).max() < 1e-6
+    np.testing.assert_allclose(sol.t_events[0], plain.t_events[0], atol=1e-6)
+
+
+def test_what_it_chooses_and_why():
+    cases = [
+        ("pendulum", {"h": 0.01}, "bdf", "auto: prescribed steps"),
+        ("pendulum", {"formulation": "stabilized-index-2"}, "bdf", "auto: the formulation stabilized-index-2"),
+        ("friction-pendulum", {}, "radau", "auto: friction"),
+        ("contact-point", {}, "radau", "auto: friction, auxiliary variables or contact coordinates"),
+        ("sliding-ladder", {}, "radau", "auto: "),
+    ]
+    for name, options, method, why in cases:
+        p = da.problems()[name]
+        t_span = (p.t_span[0], p.t_span[0] + 0.1 * (p.t_span[1] - p.t_span[0]))
+        sol = da.solve(p.system, t_span, p.q0, p.v0, **options)
+        assert sol.success
+        assert sol.stats.segments[0].method.lower().startswith(method)
+        assert sol.stats.segments[0].reason.startswith(why)
+
+
+def test_more_stages_for_tight_tolerances():
+    assert "5 stages" in run("friction-pendulum", 1e-9).stats.method
+    assert "3 stages" in run("friction-pendulum", 1e-4).stats.method
+
+
+def test_spectrum_of_a_damped_oscillator():
+    """x'' = -k x - d x': roots of s^2 + d s + k."""
+    system = da.System(q=["x"], mass=[1.0], force=lambda q, v: [-2500.0 * q[0] - 20.0 * v[0]])
+    sol = da.solve(system, (0, 0.1), [1.0], [0.0], method="explicit")
+    assert sol.success
+    (assembly,) = system.__dict__["_assemblies"].values()
+    work = assembly.workspace(np.zeros(0))
+    row = np.zeros(assembly.layout.n)
+    row[assembly.layout.slice("q")] = 1.0
+    found = np.sort_complex(spectrum(work, 0.0, row))
+    np.testing.assert_allclose(found, np.sort_complex(np.roots([1.0, 20.0, 2500.0])), rtol=1e-6)
