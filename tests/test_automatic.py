@@ -40,11 +40,9 @@ def test_nonstiff_problems_stay_with_explicit_steps(name, tol):
 @pytest.mark.parametrize("tol", [1e-4, 1e-7, 1e-10])
 def test_the_truck_is_stiff(tol):
     sol = run("truck", tol)
-    segments = sol.stats.segments
-    assert [s.method.split()[0] for s in segments] == ["explicit", "radau"]
-    assert segments[1].reason == "auto: stiff"
-    assert segments[0].steps <= 48  # it is noticed soon: explicit steps alone would be hundreds
-    assert sol.stats.steps < 120
+    assert [s.method.split()[0] for s in sol.stats.segments] == ["radau"]  # noticed before the first step
+    assert sol.stats.segments[0].reason == "auto: stiff"
+    assert sol.stats.steps < 100  # explicit ones would be hundreds
     reference = run("truck", 1e-11, **RADAU5)
     size = 1.0 + np.abs(reference.v).max()
     assert np.abs(sol.q[-1] - reference.q[-1]).max() < 30 * tol
@@ -58,7 +56,8 @@ def test_stiffness_that_comes_and_goes(d):
     methods = [s.method.split()[0] for s in sol.stats.segments]
     assert methods[:3] == ["explicit", "radau", "explicit"]
     changes = [s.t0 for s in sol.stats.segments[1:3]]
-    assert 1.5 < changes[0] < 2.5 and 2.5 < changes[1] < 6.0
+    assert 1.5 < changes[0] < 2.5
+    assert 2.5 < changes[1] < 6.0
     reference = da.solve(system, (0, 10), [1, 0], rtol=1e-11, atol=1e-11, **RADAU5)
     assert np.abs(sol.q[-1] - reference.q[-1]).max() < 1e-5
     # what is stored and what lies in between do not show the change

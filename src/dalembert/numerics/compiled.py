@@ -18,6 +18,7 @@ from numba import njit, types
 
 from dalembert.compiler import cache_directory
 from dalembert.compiler.cache import cache_enabled
+from dalembert.numerics.arnoldi import _arnoldi
 from dalembert.numerics.dense import _evaluate, _interpolate
 from dalembert.numerics.loop import SIGNATURE, STAGES_TYPE, _integrate
 from dalembert.numerics.native import OPTIONS, call_kernel
@@ -74,6 +75,14 @@ def single_stage() -> Callable[..., int]:
     f8, i8 = types.float64[::1], types.int64[::1]
     signature = types.int64(STAGE_TYPE, types.float64, f8, f8, types.float64, i8)
     return compile_cached(njit, signature, _single_stage, **OPTIONS)
+
+
+@cache
+def arnoldi() -> Callable[..., int]:
+    """A basis and a small matrix whose eigenvalues are the largest ones of the linearised motion."""
+    f8, m8, i8 = types.float64[::1], types.float64[:, ::1], types.int64[::1]
+    signature = types.int64(STAGE_TYPE, types.float64, m8, m8, i8, i8, types.float64, types.float64, f8, i8, m8, m8)
+    return compile_cached(njit, signature, _arnoldi, **OPTIONS)
 
 
 @cache

@@ -38,6 +38,7 @@ LOOK_AFTER = 16  # steps; then after twice as many, and so on
 NEAR_LIMIT = 4.0  # |h lambda|: 2/3 of the stability limit of DOP853 on the negative real axis, 6.1
 MUCH_FASTER = 8.0  # than the motion
 DAMPED = 0.1  # -Re lambda / |lambda| from which on a fast mode dies out by itself
+MANY_TIMES = 1000.0  # in a run: a damped mode that fast is stiff before the first step is made
 HIDDEN = 50.0  # times as fast as the motion: an undamped mode that is not excited
 LARGEST_EXPLICIT = 120  # unknowns of the equations for accelerations: their elimination is written out for every stage
 LARGEST_STAGE, LARGEST_STAGE_TIGHT = 8, 16  # unknowns of a stage up to which Radau IIA with five stages pays
@@ -64,8 +65,7 @@ class Automatic:
     projection: str | Projection | None
     rtol: float
     fixed: bool = False
-    _stiffness: float = 0.0  # |h lambda| at which explicit steps were given up
-    _explicit_cost: float = 0.0
+    _limit: float = NEAR_LIMIT  # |h lambda| that explicit steps can have here
     _patience: int = 1
     _looks: int = 0
 
@@ -109,40 +109,35 @@ class Automatic:
     # ------------------------------------------------------------------ during the run
     def watched(self, start: Start) -> Start:
         """The same start, watched from now on if there is another method to change to."""
-        if isinstance(start.method, Explicit):
-            return replace(start, pause=self._stiff, look_every=LOOK_AFTER)
-        if self._explicit_cost > 0.0:  # there are explicit steps to return to
-            return replace(start, pause=self._relaxed, look_every=LOOK_AFTER)
-        return replace(start, pause=None, look_every=None)
+        if self.fixed or start.formulation.name not in Explicit.takes or self._not_explicit():
+            return start
+        pause = self._stiff if isinstance(start.method, Explicit) else self._relaxed
+        return replace(start, pause=pause, look_every=LOOK_AFTER)
 
     def _stiff(self, run: runstate.Run, work: Workspace) -> bool:
         """True if explicit steps are shorter than the motion asks for."""
-        layout = work.assembly.layout
-        row, h = run.rows[run.slots[1]], abs(float(run.real[runstate.H_ACCEPTED]))
-        z = float(row[layout.slice(STIFFNESS)][0])
-        motion = _rate_of_motion(run, work)
+        t, row = float(run.real[runstate.T]), run.rows[run.slots[1]]
+        if run.whole[runstate.STEPS] == 0:
+            found = spectrum(work, t, row)
+            return bool(np.any(_damped(found) & (np.abs(found) * abs(run.real[runstate.T_END] - t) > MANY_TIMES)))
+        h, motion = abs(float(run.real[runstate.H_ACCEPTED])), _rate_of_motion(run, work)
+        z = float(row[work.assembly.layout.slice(STIFFNESS)][0])
         if self._waits() or (z < NEAR_LIMIT and z < MUCH_FASTER * motion * h):
             return False
-        found = spectrum(work, float(run.real[runstate.T]), row)
+        found = spectrum(work, t, row)
         size = np.abs(found)
-        damped = found.real < -DAMPED * size
         fast = (size * h > NEAR_LIMIT) | (size > MUCH_FASTER * motion)
-        if not np.any((damped & fast) | (size > HIDDEN * motion)):
-            return False
-        self._stiffness = float(np.clip(size.max(initial=0.0) * h, 0.1, NEAR_LIMIT))
-        kernels = work.assembly.kernels
-        self._explicit_cost = float(sum(kernels[name].n_instructions for name in ("start", "update", "error")))
-        return True
+        self._limit = float(np.clip(size.max(initial=0.0) * h, 0.1, NEAR_LIMIT))
+        return bool(np.any((_damped(found) & fast) | (size > HIDDEN * motion)))
 
     def _relaxed(self, run: runstate.Run, work: Workspace) -> bool:
         """True if explicit steps would cost less than the implicit ones do."""
-        if self._waits():
+        if run.whole[runstate.STEPS] == 0 or self._waits():
             return False
         row = run.rows[run.slots[1]]
         fastest = np.abs(spectrum(work, float(run.real[runstate.T]), row)).max(initial=0.0)
         h = abs(float(run.nodes[1] - run.nodes[4])) / 3.0
-        explicit_step = self._stiffness / fastest if fastest > 0 else np.inf
-        return GAIN * self._explicit_cost / explicit_step < _cost_of_a_step(run, work) / h
+        return GAIN * _cost_of_an_explicit_step(work) * fastest / self._limit < _cost_of_a_step(run, work) / h
 
     def _waits(self) -> bool:
         """After each change twice as many looks go by before the next one."""
@@ -175,6 +170,16 @@ def _rate_of_motion(run: runstate.Run, work: Workspace) -> float:
     v, a = rows[:, layout.slice("v")], rows[:, layout.slice("a")]
     rate = float(np.linalg.norm(a) / (np.linalg.norm(v) + 1e-300))
     return rate if work.assembly.system.space.flat else max(rate, float(np.abs(v).max(initial=0.0)))
+
+
+def _damped(eigenvalues: np.ndarray) -> np.ndarray:
+    return np.asarray(eigenvalues.real < -DAMPED * np.abs(eigenvalues))
+
+
+def _cost_of_an_explicit_step(work: Workspace) -> float:
+    """Instructions, about: the accelerations of twelve stages."""
+    parts = [kernel for name, kernel in work.assembly.kernels.items() if name.startswith("multipliers.")]
+    return 12.0 * sum(kernel.n_instructions for kernel in parts)
 
 
 def _cost_of_a_step(run: runstate.Run, work: Workspace) -> float:

@@ -48,7 +48,9 @@ class Options:
     event_kernel: int = 0
     event_rules: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), dtype=np.int64))
     event_start: np.ndarray | None = None  # (n_events,): values of the events at the start; NaN: as evaluated
-    pause: Callable[[runstate.Run, Workspace], bool] | None = None  # asked whenever the loop is in Python: stop here?
+    pause: Callable[[runstate.Run, Workspace], bool] | None = (
+        None  # asked before the first step and now and then: stop?
+    )
     look_every: int | None = None  # steps before the first such question
 
 
@@ -99,8 +101,9 @@ def execute(
     advance = integrate()
     chunk = options.look_every or 1000
     status = int(begun)
+    go_on = options.pause is None or not options.pause(run, work)
     try:
-        while status == runstate.RUNNING:
+        while status == runstate.RUNNING and go_on:
             run.whole[runstate.CHUNK_END] = run.whole[runstate.STEPS] + chunk
             begin = time.perf_counter()
             status = advance(run, work.step, work.stages, work.dense, work.multipliers, parameters, output)
@@ -121,8 +124,7 @@ def execute(
             if progress is not None:
                 progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
             output = _make_room(run, output, 0, 0)
-            if options.pause is not None and status == runstate.RUNNING and options.pause(run, work):
-                break
+            go_on = options.pause is None or status != runstate.RUNNING or not options.pause(run, work)
     except KeyboardInterrupt:
         status = int(Status.INTERRUPTED)
     n, m = run.whole[runstate.STORED], run.whole[runstate.EVENTS_STORED]

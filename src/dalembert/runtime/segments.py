@@ -102,7 +102,7 @@ class Start:
     first_step: float | None = None
     invariants: np.ndarray | None = None  # values to keep; None: those of this state
     reason: str = "start"
-    pause: Pause | None = None  # asked now and then: is the segment to end here?
+    pause: Pause | None = None  # asked before the first step and now and then: is the segment to end here?
     look_every: int | None = None  # steps before the first such question; later they come at growing distances
     leaving: Mapping[int, float] = field(default_factory=dict)  # events that just happened: the sign they leave with
 
@@ -232,6 +232,8 @@ def run_segments(first: Start, plan: Plan, follow: Follow | None = None, tick: T
             if isinstance(answer, End):
                 return Story(segments, answer)
             start = answer
+        if start is not None and segment.steps == 0 and segment.result.status == Status.RUNNING:
+            segments.pop()  # given up before its first step
         if start is None and _inside(segment, plan):
             start = carry_on(segment, reason="discontinuity")
         if start is not None:

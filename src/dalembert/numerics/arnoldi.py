@@ -1,0 +1,71 @@
+"""Arnoldi's method on the linearised motion, with difference quotients for the products with vectors.
+
+The state is y = (motion, v, r); ``rows`` (2, n) are the row and a copy to be moved, complete with accelerations.
+``move`` (nq, nm) takes a small motion to a change of the positions, ``at`` holds the positions in the row of
+q, v, a, r and r_dot, ``sizes`` their numbers (nq, nm, nv, nr).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dalembert.numerics.native import inner
+from dalembert.numerics.newton import CONVERGED
+from dalembert.numerics.stage import run_stage
+
+NO_DIGITS = 1e-6  # of difference quotients below this part of their size
+
+
+@inner
+def _rate(row, i, at, sizes):  # type: ignore[no-untyped-def]
+    """Component i of y'."""
+    nm, nv = sizes[1], sizes[2]
+    if i < nm:
+        return row[at[1] + i]
+    if i < nm + nv:
+        return row[at[2] + i - nm]
+    return row[at[4] + i - nm - nv]
+
+
+def _arnoldi(stage, t, rows, move, at, sizes, eps, tolerance, extra, counters, basis, H):  # type: ignore[no-untyped-def]
+    """Orthonormal basis and Hessenberg matrix, in place, from basis[0]; returns the dimension, or -1."""
+    row, there = rows[0], rows[1]
+    nq, nm, nv, nr = sizes[0], sizes[1], sizes[2], sizes[3]
+    n, m = nm + nv + nr, H.shape[1]
+    for j in range(m):
+        x, w = basis[j], basis[j + 1]
+        for i in range(row.size):
+            there[i] = row[i]
+        for i in range(nq):
+            for k in range(nm):
+                there[at[0] + i] += eps * move[i, k] * x[k]
+        for i in range(nv):
+            there[at[1] + i] += eps * x[nm + i]
+        for i in range(nr):
+            there[at[3] + i] += eps * x[nm + nv + i]
+        if run_stage(stage, t, there, extra, tolerance, 0.0, counters) != CONVERGED:
+            return -1
+        before = 0.0
+        for i in range(n):
+            w[i] = (_rate(there, i, at, sizes) - _rate(row, i, at, sizes)) / eps
+            before += w[i] * w[i]
+        if not np.isfinite(before):
+            return -1
+        for _ in range(2):  # Gram-Schmidt, twice
+            for k in range(j + 1):
+                c = 0.0
+                for i in range(n):
+                    c += basis[k, i] * w[i]
+                for i in range(n):
+                    w[i] -= c * basis[k, i]
+                H[k, j] += c
+        size = 0.0
+        for i in range(n):
+            size += w[i] * w[i]
+        size, before = np.sqrt(size), np.sqrt(before)
+        if size <= NO_DIGITS * before:
+            return j + 1
+        H[j + 1, j] = size
+        for i in range(n):
+            w[i] /= size
+    return m
