@@ -84,7 +84,8 @@ def test_switch_of_method(tmp_path: Any) -> None:
     plan = Plan(0.0, 4.0, np.full(4, 1e-8), np.full(4, 1e-10))
     first = Start(
         system, bdf, form, as_projection("default", system, form, bdf), system.parameters.vector(), 0.0,
-        {"q": problem.q0, "v": problem.v0}, "check", pause=lambda run, work: run.whole[runstate.STEPS] > 0, look_every=100,
+        {"q": problem.q0, "v": problem.v0}, "check", pause=lambda run, work: run.whole[runstate.STEPS] > 0,
+        look_every=100,
     )  # fmt: skip
 
     def follow(segments: Any) -> Start | None:
