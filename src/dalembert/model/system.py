@@ -201,7 +201,7 @@ class System:
     def nphi(self) -> int:
         return len(self.names["invariants"])
 
-    @property
+    @cached_property
     def sizes(self) -> dict[str, int]:
         """Number of components of every variable."""
         return {name: int(self._symbols[name].numel()) for name in NAMES}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import casadi as ca
 import numpy as np
@@ -18,17 +19,20 @@ class Layout:
 
     blocks: tuple[tuple[str, int], ...]
 
-    @property
+    @cached_property
     def n(self) -> int:
         return sum(size for _, size in self.blocks)
 
+    @cached_property
+    def _places(self) -> dict[str, slice]:
+        ends = np.cumsum([size for _, size in self.blocks]).tolist()
+        out: dict[str, slice] = {}
+        for (name, size), end in zip(self.blocks, ends, strict=True):
+            out.setdefault(name, slice(end - size, end))
+        return out
+
     def slice(self, name: str) -> slice:
-        start = 0
-        for label, size in self.blocks:
-            if label == name:
-                return slice(start, start + size)
-            start += size
-        raise KeyError(name)
+        return self._places[name]
 
     def indices(self, names: Sequence[str]) -> np.ndarray:
         """Positions in the row of several blocks, in the order given."""
@@ -40,4 +44,4 @@ class Layout:
         return {name: row[self.slice(name)] for name, _ in self.blocks}
 
     def has(self, name: str) -> bool:
-        return any(label == name for label, _ in self.blocks)
+        return name in self._places

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import casadi as ca
@@ -59,11 +60,19 @@ class Assembly:
 
     def workspace(self, p: np.ndarray) -> Workspace:
         """Fresh work space for one run with the parameters ``p``."""
-        bound = self._bind(self.stages)
-        dense = bound if self.dense is self.stages else self._bind(self.dense)
-        work = Workspace(self, self.step.bind(self.kernels), bound, dense, self.multipliers.bind(self.kernels), p)
+        step, stages, dense, multipliers = self._untouched
+        mine = _fresh(stages[0]), _fresh(stages[1]), _fresh(stages[2])
+        between = mine if dense is stages else (_fresh(dense[0]), _fresh(dense[1]), _fresh(dense[2]))
+        work = Workspace(self, Newton(*(x.copy() for x in step)), mine, between, _fresh(multipliers), p)
         work.set_invariants(np.zeros(self.system.nphi))
         return work
+
+    @cached_property
+    def _untouched(self) -> tuple[Newton, tuple[Stage, Stage, Stage], tuple[Stage, Stage, Stage], Stage]:
+        """Work space as it is before a run: copying it is faster than making it."""
+        stages = self._bind(self.stages)
+        dense = stages if self.dense is self.stages else self._bind(self.dense)
+        return self.step.bind(self.kernels), stages, dense, self.multipliers.bind(self.kernels)
 
     def _bind(self, systems: list[StageSystem]) -> tuple[Stage, Stage, Stage]:
         bound = [s.bind(self.kernels) for s in systems]
@@ -345,6 +354,10 @@ def empty_stage() -> Stage:
     """Stands where a run has fewer stages than there is room for; does nothing."""
     newton = Newton(np.zeros(PATTERN, dtype=np.int64), np.zeros(N_MEMORY))
     return Stage(newton, np.zeros(INDEX, dtype=np.int64), np.zeros(0))
+
+
+def _fresh(stage: Stage) -> Stage:
+    return Stage(Newton(*(x.copy() for x in stage.newton)), stage.whole.copy(), stage.real.copy())
 
 
 def data_of(newton: Newton) -> np.ndarray:
