@@ -16,9 +16,10 @@ from .lower import LOWERING_VERSION, lower_module, symbol, unsupported_operation
 from .spec import KernelSpec, Stream
 from .vm import VirtualMachineUnavailable, load_vm
 
-#: A bundle with more instructions than this is not compiled as a whole: its largest kernels run on the
-#: virtual machine. (At 60 us an instruction, that many take some 7 s to compile, once per machine.)
-AUTO_LIMIT: Final = 100_000
+#: A bundle with more instructions than this is not compiled as a whole: its rare kernels, then its largest
+#: ones, run on the virtual machine. (At 60 us an instruction, that many take some 10 s to compile, once per
+#: machine.)
+AUTO_LIMIT: Final = 160_000
 
 
 def compile_kernels(
@@ -32,8 +33,8 @@ def compile_kernels(
         The kernels, with distinct names. They are compiled as one module and kept in the cache as one entry.
     backend : "auto", "llvm" or "vm"
         Machine code, CasADi's virtual machine (no compile time, some twenty times slower), or a choice:
-        machine code, except for kernels with operations that cannot be compiled, and for the largest kernels
-        of a bundle with more than `AUTO_LIMIT` instructions.
+        machine code, except for kernels with operations that cannot be compiled, and for the rare, then the
+        largest kernels of a bundle with more than `AUTO_LIMIT` instructions.
 
     Returns
     -------
@@ -75,10 +76,10 @@ def compile_kernels(
 
 
 def _unsuitable(specs: Sequence[KernelSpec]) -> set[str]:
-    """Names of the kernels not to be compiled: those that cannot be, and the largest if there is too much."""
+    """Names of the kernels not to be compiled: those that cannot be, and what is rare or large if there is too much."""
     names = {spec.name for spec in specs if unsupported_operations(spec.stream)}
     rest = sum(spec.n_instructions for spec in specs if spec.name not in names)
-    for spec in sorted(specs, key=lambda spec: spec.n_instructions, reverse=True):
+    for spec in sorted(specs, key=lambda spec: (spec.rare, spec.n_instructions), reverse=True):
         if rest <= AUTO_LIMIT:
             break
         if spec.name not in names:

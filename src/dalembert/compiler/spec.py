@@ -58,6 +58,8 @@ class KernelSpec:
         Dense columns of symbols, possibly of length 0.
     out : casadi.SX, shape (n_out, 1)
         Expressions in those symbols. Entries that are structurally zero are written as zeros.
+    rare : bool
+        Called so seldom that, where not everything is compiled, this one need not be.
 
     Raises
     ------
@@ -70,6 +72,7 @@ class KernelSpec:
     a: ca.SX
     b: ca.SX
     out: ca.SX
+    rare: bool = False
     function: ca.Function = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

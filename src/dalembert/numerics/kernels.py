@@ -14,13 +14,17 @@ from dalembert.model.point import Environment
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """A kernel wanted: ``out`` as a function of ``a`` and ``b``, evaluated in an environment."""
+    """A kernel wanted: ``out`` as a function of ``a`` and ``b``, evaluated in an environment.
+
+    ``rare``: called a few times in a run, or as an exception.
+    """
 
     name: str
     a: ca.SX
     b: ca.SX
     out: ca.SX
     env: Environment | None = None
+    rare: bool = False
 
     @property
     def calls_python(self) -> bool:
@@ -40,7 +44,7 @@ def build_kernels(requests: Sequence[Request]) -> dict[str, Kernel]:
             specs.append(KernelSpec(r.name, r.a, ca.vertcat(r.b, *r.env.coefficients), r.out))
             specs.append(KernelSpec(f"{r.name}:arguments", r.a, r.b, ca.vertcat(*r.env.arguments)))
         else:
-            specs.append(KernelSpec(r.name, r.a, r.b, r.out))
+            specs.append(KernelSpec(r.name, r.a, r.b, r.out, r.rare))
     native = compile_kernels(specs)
     return {r.name: _through_python(r, native) if r.calls_python else native[r.name] for r in requests}
 

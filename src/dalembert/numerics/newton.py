@@ -20,7 +20,9 @@ CONVERGED, DIVERGED, NOT_FINITE, SINGULAR, USER_ERROR = 0, 1, 2, 3, -1
 RESIDUALS, FACTORIZATIONS, ITERATIONS, LAPACK = 0, 1, 2, 3
 N_COUNTERS = 4
 
-GROWTH_LIMIT = 1e6  # of the compiled elimination: beyond it LAPACK takes over
+# Growth of the compiled elimination. Beyond the first limit its result counts only if the next update confirms it, and
+# LAPACK takes over if that is not small; beyond the second LAPACK does it anyway.
+TRUST_LIMIT, GROWTH_LIMIT = 1e6, 1e10
 REFINE_LIMIT = 10.0  # beyond it a linear system gets a step of iterative refinement
 SLOW = 0.1  # contraction rate beyond which the matrix is renewed within the iteration
 
@@ -33,6 +35,7 @@ SLOW = 0.1  # contraction rate beyond which the matrix is renewed within the ite
 # of a matrix fresh from this very step
 FACTORIZED, BY_LAPACK, RATE, FRESH_RATE = 0, 1, 2, 3
 N_MEMORY = 4
+POLISHED = 0.01  # what one more iteration could change is this part of the tolerance: it is not needed
 AGING = 1.3  # a contraction rate grows by this factor a step until it is measured again
 
 
@@ -76,8 +79,17 @@ def at(nw, part):  # type: ignore[no-untyped-def]
 
 
 @inner
-def factorize(nw, counters):  # type: ignore[no-untyped-def]
-    """Factorise at (x, d). Returns CONVERGED, SINGULAR, NOT_FINITE or USER_ERROR."""
+def trusted(nw):  # type: ignore[no-untyped-def]
+    """True if the factorisation is as good as LAPACK's without proof."""
+    return nw.real[BY_LAPACK] == 1.0 or nw.real[nw.whole[AT_LU] + nw.whole[N_LU] - 1] < TRUST_LIMIT
+
+
+@inner
+def factorize(nw, limit, counters):  # type: ignore[no-untyped-def]
+    """Factorise at (x, d), with compiled elimination if its growth is below the limit.
+
+    Returns CONVERGED, SINGULAR, NOT_FINITE or USER_ERROR.
+    """
     n, n_lu, nnz = nw.whole[N], nw.whole[N_LU], nw.whole[NNZ]
     lu = nw.real[nw.whole[AT_LU] : nw.whole[AT_DENSE]]
     counters[FACTORIZATIONS] += 1
@@ -85,7 +97,7 @@ def factorize(nw, counters):  # type: ignore[no-untyped-def]
     if n_lu > 0:
         if call_kernel(nw.whole[FACTOR], at(nw, AT_X), at(nw, AT_D), at(nw, AT_LU)) < 0:
             return USER_ERROR
-        if lu[n_lu - 1] < GROWTH_LIMIT:  # False for NaN too
+        if lu[n_lu - 1] < limit:  # False for NaN too
             nw.real[FACTORIZED], nw.real[BY_LAPACK] = 1.0, 0.0
             return CONVERGED
     # the pivots chosen in advance do not serve here (or there are none): partial pivoting
@@ -153,8 +165,9 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
     linear = nw.whole[LINEAR] == 1
     growth = nw.whole[AT_LU] + max(nw.whole[N_LU], 1) - 1
     fresh = nw.real[FACTORIZED] == 0.0 or nw.real[RATE] >= reuse
+    limit = TRUST_LIMIT if by_rows else GROWTH_LIMIT
     if fresh:
-        code = factorize(nw, counters)
+        code = factorize(nw, limit, counters)
         if code != CONVERGED:
             return code
     every = nw.whole[EVERY] == 1
@@ -164,7 +177,7 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
     grown = 1.0  # how much larger than at the start the unknowns have become: rounding grows with them
     for iteration in range(max_iterations):
         if (every and iteration > 0) or renew:  # full Newton or Gauss-Newton; or the matrix is too old
-            code = factorize(nw, counters)
+            code = factorize(nw, TRUST_LIMIT if renew else limit, counters)
             if code != CONVERGED:
                 return code
             renew = False
@@ -196,12 +209,13 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
             # at the rounding level the updates stop shrinking: nothing more to gain
             if iteration >= 2 and size >= 0.5 * previous and size <= 1e-10 * grown:
                 return CONVERGED
-        elif linear and fresh:
+        elif linear and fresh and trusted(nw):
             if iteration > 0 or nw.real[BY_LAPACK] == 1.0 or nw.real[growth] < REFINE_LIMIT:
                 return CONVERGED  # else one step of iterative refinement
         elif iteration == 0:
             # with a fresh matrix the rate is that of the last steps; an old one has to prove itself
-            if fresh and not polish and size * min(0.3, nw.real[FRESH_RATE]) <= 0.1 * tolerance:
+            proven = fresh and not polish and trusted(nw)
+            if proven and size * min(0.3, nw.real[FRESH_RATE]) <= 0.1 * tolerance:
                 nw.real[FRESH_RATE] *= AGING
                 return CONVERGED
         else:
@@ -214,8 +228,11 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
                     return CONVERGED
                 nw.real[FACTORIZED] = 0.0
                 return DIVERGED
+            if polished and size <= 10.0 * tolerance:
+                return CONVERGED
             if (theta < 0.9 and size * theta / (1.0 - theta) <= tolerance) or size <= 1e-15:
-                if polished or not polish:
+                # one more iteration would leave theta times the tolerance; that may be so already
+                if not polish or polished or size <= tolerance or size * theta <= POLISHED * tolerance:
                     return CONVERGED
                 polished = True
             if theta > SLOW:  # updates of an old matrix may be small for no good reason

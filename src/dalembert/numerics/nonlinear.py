@@ -18,9 +18,12 @@ from dalembert.numerics.lu import EliminationPlan, SingularMatrix, plan_eliminat
 from dalembert.numerics.native import lapack_address
 from dalembert.numerics.newton import FRESH_RATE, N_MEMORY, Newton
 
-# Compiled elimination pays as long as its straight-line code stays in the instruction cache and compiles quickly.
+# Compiled elimination pays as long as its straight-line code stays in the cache and compiles quickly; where it does no
+# longer, still if it has so much less to do than the n^3 / 3 operations of LAPACK, each of them ten times as fast.
 MAX_OPERATIONS = 20_000
-MAX_ORDER = 400
+SPARSE = 1 / 30
+MOST_OPERATIONS = 200_000
+MAX_ORDER = 1000  # samples are chosen on as dense matrices
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +80,7 @@ class Nonlinear:
             plan = plan_elimination(self.jacobian.sparsity(), dense)
         except SingularMatrix:
             return self  # LAPACK finds out at run time, with the state at hand for the message
-        if plan.operations > MAX_OPERATIONS:
+        if plan.operations > max(MAX_OPERATIONS, min(MOST_OPERATIONS, SPARSE * self.n**3 / 3)):
             return self
         return Nonlinear(**{**self.__dict__, "plan": plan})
 
@@ -87,7 +90,10 @@ class Nonlinear:
         after = ca.vertcat(self.columns, self.row_tolerance)
         out = [
             Request(f"{self.name}.residual", self.x, self.d, self.residual, self.env),
-            Request(f"{self.name}.matrix", self.x, self.d, ca.vertcat(nonzeros, after), self.env),
+            # where there is a plan, LAPACK is the exception
+            Request(
+                f"{self.name}.matrix", self.x, self.d, ca.vertcat(nonzeros, after), self.env, rare=self.plan is not None
+            ),
         ]
         if self.plan is not None:
             lu = self.plan.factor(nonzeros)

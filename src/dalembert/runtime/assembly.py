@@ -29,6 +29,7 @@ from dalembert.numerics.runstate import N_NUMBERS
 from dalembert.numerics.stage import INDEX, Stage, StageData, StageSystem
 
 SAMPLES = 8  # states on which pivots are chosen
+LARGE = 300  # entries of a row: many bodies, of which some will turn to any direction
 MAX_STAGES = 3
 
 
@@ -47,6 +48,7 @@ class Assembly:
     n_last: int  # entries of the last row that a step sees as they are
     dense: list[StageSystem]  # projection of what lies between steps
     projects_steps: bool  # or only points between them
+    matrix_entries: np.ndarray  # where the numbers of the kernel "matrices" stand in [vec(M); vec([G; K])]
 
     @property
     def n_step(self) -> int:
@@ -133,7 +135,8 @@ class Workspace:
     def matrices(self, t: float, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mass matrix (nv, nv) and constraint matrix [G; K] (nlam + nmu, nv) at a row."""
         s = self.assembly.system
-        out = self.assembly.kernels["matrices"](row, np.concatenate([[t], self.p]))
+        out = np.zeros(s.nv * (s.nv + s.nlam + s.nmu))
+        out[self.assembly.matrix_entries] = self.assembly.kernels["matrices"](row, np.concatenate([[t], self.p]))
         mass = out[: s.nv**2].reshape(s.nv, s.nv, order="F")
         return mass, out[s.nv**2 :].reshape(s.nlam + s.nmu, s.nv, order="F")
 
@@ -207,7 +210,8 @@ def assemble(
          for row, s, own in zip(rows, np.resize(h * np.logspace(-3, 1, 5), len(rows)), numbers, strict=True)]
     )  # fmt: skip
 
-    requests = step_system.requests() + multiplier_system.requests() + _level_requests(system, layout)
+    levels, both = _level_requests(system, layout)
+    requests = step_system.requests() + multiplier_system.requests() + levels
     if formulation.monitors:
         requests.append(_monitor_request(system, formulation, layout))
     for s in (*stage_systems, *dense_systems):
@@ -227,7 +231,7 @@ def assemble(
     kernels = build_kernels(requests)
     return Assembly(
         system, layout, kernels, step_system, stage_systems, multiplier_system, equations.labels, n_past, n_last,
-        dense, projection is None or projection.steps,
+        dense, projection is None or projection.steps, np.array(both.sparsity().row(), dtype=int),
     )  # fmt: skip
 
 
@@ -298,21 +302,21 @@ def _n_last(system: System, method: Integrator, n_past: int) -> int:
     return 0 if system.space.flat or method.one_step else n_past
 
 
-def _level_requests(system: System, layout: Layout) -> list[Request]:
-    """Constraint levels, invariants, energy and matrices along a run."""
+def _level_requests(system: System, layout: Layout) -> tuple[list[Request], ca.SX]:
+    """Constraint levels, invariants, energy and matrices along a run; and [vec(M); vec([G; K])], sparse."""
     row, t, p = ca.SX.sym("row", layout.n), ca.SX.sym("t"), ca.SX.sym("p", system.parameters.size)
     env = Environment(system, p)
     part = layout.split(row)
     point = env.at(t=t, **{n: part[n] for n in ("q", "v", "a", "r", "w", "s", "lam", "mu")})
     data = ca.vertcat(t, p)
+    both = ca.vertcat(ca.vec(point.mass), ca.vec(ca.vertcat(point.G, point.K)))
     out = [
         Request("levels", row, data, ca.vertcat(point.g, point.g_dot, point.k, point.phi), env),
-        Request("matrices", row, data, ca.vertcat(ca.vec(ca.densify(point.mass)),
-                ca.vec(ca.densify(ca.vertcat(point.G, point.K)))), env),
-    ]  # fmt: skip
+        Request("matrices", row, data, both.nz[:], env, rare=True),
+    ]
     if system.energy is not None:
         out.append(Request("energy", row, data, point.energy, env))
-    return out
+    return out, both
 
 
 def _monitor_request(system: System, formulation: Formulation, layout: Layout) -> Request:
@@ -334,7 +338,13 @@ def _sample_rows(layout: Layout, row0: np.ndarray) -> list[np.ndarray]:
         finite = np.abs(part[np.isfinite(part)])
         scale[layout.slice(name)] = max(finite.max(initial=0.0), 0.5)
     base = np.where(np.isfinite(row0), row0, 0.0)
-    return [base] + [base + scale * random.uniform(-1, 1, layout.n) for _ in range(SAMPLES - 1)]
+    rows = [base] + [base + scale * random.uniform(-1, 1, layout.n) for _ in range(SAMPLES - 1)]
+    if layout.n > LARGE:
+        # Coordinates exchanged in turn: what lay along the first axis lies along the second. An entry that is zero in
+        # either position, as gradients of rods along an axis are, makes no good pivot; somewhere it would be used.
+        rows[-1] = base.copy()
+        rows[-1][layout.slice("q")] = np.roll(base[layout.slice("q")], 1)
+    return rows
 
 
 def _sample_numbers(
@@ -344,8 +354,8 @@ def _sample_numbers(
     unknown = np.full((system.nlam + system.nmu, system.nv), np.nan)
     if not formulation.data_size(system) or system.calls:
         return [formulation.sample_data(system, unknown)] * len(rows)
-    matrices = next(r for r in _level_requests(system, layout) if r.name == "matrices")
-    find = ca.Function("matrices", [matrices.a, matrices.b], [matrices.out])
+    levels, both = _level_requests(system, layout)
+    find = ca.Function("matrices", [levels[0].a, levels[0].b], [both])
     C = [np.asarray(find(row, np.concatenate([[t], p])).full())[system.nv**2 :] for row in rows]
     return [formulation.sample_data(system, x.reshape(unknown.shape, order="F")) for x in C]
 
