@@ -23,7 +23,8 @@ class StepData:
 
     ``c`` are the numbers of the coefficient function; ``first`` and ``second`` are its combinations of past rows (of
     the unknowns and what the method carries along). ``last`` is the last row (for multistep methods on groups, else
-    empty), ``predicted`` the extrapolated one, which only the start values may depend on.
+    empty; then ``first`` combines changes from it), ``predicted`` the extrapolated one, which only the start values may
+    depend on.
     """
 
     t: ca.SX
