@@ -134,6 +134,17 @@ def test_one_step_methods_at_a_tight_tolerance(method: Any, lam: float) -> None:
     assert found["lam"] < lam
 
 
+def test_radau_on_index_3_follows_the_tolerance() -> None:
+    """On SE(3), whose matrix ages slowly: an old one must not leave more than the method itself does (order 5)."""
+    system = heavy_top("SE3")
+    q0, v0 = begin("SE3")
+    options: dict[str, Any] = {"method": "radau", "formulation": "index-3"}
+    for tol in (1e-7, 1e-8, 1e-9):
+        found = errors("SE3", da.solve(system, (0, 0.1), q0, v0, rtol=tol, atol=tol, **options), 0.1)
+        assert max(found["x"], found["R"]) < tol, found
+        assert found["lam"] < 700 * 5 * tol, found
+
+
 def test_radau_on_index_2_at_a_tight_tolerance() -> None:
     """lam has the stage order 3 only."""
     system = heavy_top("R3xSO3")
