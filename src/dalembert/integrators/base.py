@@ -23,7 +23,8 @@ class StepData:
 
     ``c`` are the numbers of the coefficient function; ``first`` and ``second`` are its combinations of past rows (of
     the unknowns and what the method carries along). ``last`` is the last row (for multistep methods on groups, else
-    empty), ``predicted`` the extrapolated one, which only the start values may depend on.
+    empty; then ``first`` combines changes from it), ``predicted`` the extrapolated one, which only the start values may
+    depend on.
     """
 
     t: ca.SX
@@ -54,6 +55,7 @@ class StepEquations:
     ``response``: (dx, estimate). Then ``error`` is a right side F (scaled rows), dx the solution of J dx = -F with the
     matrix J of the step, and the estimate an expression of x, d and dx.
     ``every``: a fresh matrix in every iteration of Newton's method.
+    ``cautious``: an old matrix is taken to contract no better than the worst one that is kept.
     """
 
     labels: list[str]
@@ -65,6 +67,7 @@ class StepEquations:
     error: ca.SX | None = None
     response: tuple[ca.SX, ca.SX] | None = None
     every: bool = False
+    cautious: bool = False
     jacobian: ca.SX | None = None
 
 
@@ -174,6 +177,10 @@ class Integrator(ABC):
     def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
         """What error estimates are multiplied with before they are compared with the tolerance."""
         return 1.0
+
+    def newton_share(self, tolerance: float) -> float:
+        """Part of the error allowed in a step that Newton's method may leave."""
+        return 0.02
 
     def check(self, system: System, formulation: Formulation) -> None:
         """Refuse combinations that make no sense, saying what would work."""

@@ -3,6 +3,7 @@
 [W05]  L. Wunderlich, Numerical treatment of second order differential-algebraic systems (2005), (6.15).
 [HW96] E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer 1996, IV.8, VII.4, VII.6.
 [RADAU] E. Hairer, G. Wanner, Stiff differential equations solved by Radau methods, J. Comput. Appl. Math. 111 (1999).
+[RADAU5] E. Hairer, G. Wanner, the code RADAU5 of [HW96, IV.8]: FNEWT = max(10 u / RTOL, min(0.03, sqrt(RTOL))).
 
     Q_i = q + h c_i v + h^2 sum_j (A A)_ij A_j,    V_i = v + h sum_j A_ij A_j
     M A_i = f(Q_i, V_i, L_i) - G^T L_i,            0 = g(Q_i)        (or what the formulation puts in its place)
@@ -47,6 +48,7 @@ from dalembert.numerics.layout import Layout
 from dalembert.status import OptionError
 
 _STATE = ("q", "v", "r")
+EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,10 @@ class CollocationMethod(Integrator):
         p = min(orders["q"], orders["v"], k + 3)
         allowed = 0.1 * tolerance ** ((k + 1) / (p + 1) - 1)
         return 1.0 / max(1.0, allowed)
+
+    def newton_share(self, tolerance: float) -> float:
+        """Errors of the step are far below the estimate: what Newton leaves would be all there is. As in [RADAU5]."""
+        return max(10 * EPS / tolerance, min(super().newton_share(tolerance), tolerance**0.5))
 
     def describe(self) -> str:
         return f"{self.name} ({self.stages} stage{'s' if self.stages > 1 else ''})"
@@ -171,6 +177,7 @@ class CollocationMethod(Integrator):
             start=self._start(system, layout, data),
             error=ca.densify(ca.jtimes(scale * residual, data.first, row(raw))),
             response=(dx, row(average)),
+            cautious=True,
         )
 
     def _state(

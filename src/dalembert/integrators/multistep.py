@@ -50,8 +50,12 @@ class BackwardDifferences(Integrator):
         now = {u.name: x[layout.slice(u.name)] for u in unknowns}
         if system.nq:
             now["q"] = new_position(system, layout, now, data)
+        # on groups past rows come as changes from the last one: c0 + sum w_i = 0
+        base = {
+            u.name: 0 if system.space.flat else data.last[layout.slice(u.name)] for u in formulation.unknowns(system)
+        }
         rate = {
-            u.name: data.c[0] * now[u.name] + data.first[layout.slice(u.name)]
+            u.name: data.c[0] * (now[u.name] - base[u.name]) + data.first[layout.slice(u.name)]
             for u in formulation.unknowns(system)
             if u.differential
         }  # [BCP96, (5.1.4)] with the coefficients of the variable grid

@@ -29,8 +29,8 @@ SLOW = 0.1  # contraction rate beyond which the matrix is renewed within the ite
 # positions in Newton.whole: addresses, sizes, and where the parts of Newton.real begin
 (
     RESIDUAL, MATRIX, FACTOR, SOLVE, GETRF, GETRS, N, N_DATA, N_LU, NNZ, LINEAR, EVERY, POLISH,
-    AT_X, AT_D, AT_F, AT_DX, AT_LU, AT_DENSE, INFO, ONE, LETTER, PATTERN,
-) = range(23)  # fmt: skip
+    AT_X, AT_D, AT_F, AT_DX, AT_LU, AT_DENSE, INFO, ONE, LETTER, CAUTIOUS, PATTERN,
+) = range(24)  # fmt: skip
 # positions in Newton.real before the parts: is there a factorisation, is it LAPACK's, last contraction rate, and that
 # of a matrix fresh from this very step
 FACTORIZED, BY_LAPACK, RATE, FRESH_RATE = 0, 1, 2, 3
@@ -230,7 +230,9 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
                 return DIVERGED
             if polished and size <= 10.0 * tolerance:
                 return CONVERGED
-            if (theta < 0.9 and size * theta / (1.0 - theta) <= tolerance) or size <= 1e-15:
+            # the first updates of an old matrix may contract much better than what it leaves in the end
+            rate = max(theta, SLOW) if nw.whole[CAUTIOUS] == 1 and not fresh else theta
+            if (theta < 0.9 and size * rate / (1.0 - rate) <= tolerance) or size <= 1e-15:
                 # one more iteration would leave theta times the tolerance; that may be so already
                 if not polish or polished or size <= tolerance or size * theta <= POLISHED * tolerance:
                     return CONVERGED

@@ -48,6 +48,8 @@ class Nonlinear:
         A fresh matrix in every iteration instead of one for all.
     polish : bool
         Iterate once more than the tolerance asks for, so that the equations hold to rounding.
+    cautious : bool
+        Trust no better contraction of an old matrix than the worst one that is kept.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Nonlinear:
     linear: bool = False
     every: bool = False
     polish: bool = False
+    cautious: bool = False
     plan: EliminationPlan | None = field(default=None)
 
     @property
@@ -130,6 +133,7 @@ class Nonlinear:
             0,
             1,
             ord("N"),
+            int(self.cautious),
             *rows,
             *columns,
             *[0] * n,

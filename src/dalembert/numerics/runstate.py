@@ -141,3 +141,20 @@ def combine(run, weights, first, count, start, out, n):  # type: ignore[no-untyp
             row = run.rows[run.slots[start + i]]
             for j in range(n):
                 out[j] += w * row[j]
+
+
+@inner
+def combine_changes(run, weights, first, count, out, n):  # type: ignore[no-untyped-def]
+    """out[:n] = sum of weights[first + i] * (row[1 + i] - row[1]): exactly zero for what does not change.
+
+    Weights that sum to -c0 would do so up to rounding only, and at constant steps always to the same side.
+    """
+    last = run.rows[run.slots[1]]
+    for j in range(n):
+        out[j] = 0.0
+    for i in range(1, count):
+        w = weights[first + i]
+        if w != 0.0:
+            row = run.rows[run.slots[1 + i]]
+            for j in range(n):
+                out[j] += w * (row[j] - last[j])

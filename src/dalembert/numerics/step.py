@@ -92,6 +92,7 @@ from dalembert.numerics.runstate import (
     WORST_QUALITY,
     T,
     combine,
+    combine_changes,
     copy,
 )
 from dalembert.numerics.stage import project_estimate, run_stage
@@ -211,7 +212,10 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     for i in range(N_NUMBERS):
         d[2 + i] = c[i]
     start = 2 + N_NUMBERS
-    combine(run, c, FIRST, past, 1, d[start:], n_past)
+    if run.whole[N_LAST] > 0:
+        combine_changes(run, c, FIRST, past, d[start:], n_past)
+    else:
+        combine(run, c, FIRST, past, 1, d[start:], n_past)
     combine(run, c, SECOND, past, 1, d[start + n_past :], n_past)
     for i in range(run.whole[N_LAST]):
         d[start + 2 * n_past + i] = run.rows[run.slots[1], i]

@@ -293,6 +293,7 @@ def _step(
         env=env,
         linear=not env.coefficients and not ca.depends_on(jacobian, x),
         every=equations.every,
+        cautious=equations.cautious,
     )
     return nonlinear, equations, n_past, data.predicted
 

@@ -24,7 +24,6 @@ from dalembert.status import Status
 
 SLICE = 0.05  # seconds between looks at Ctrl-C and the progress bar
 NO_LIMIT = np.iinfo(np.int64).max
-NEWTON_TOLERANCE = 0.02  # of the error allowed in a step
 # Updates that no longer shrink are rounding if they are this small, in units of the error allowed in a step. Fixed
 # steps ask for FIXED_RTOL, which some unknowns (multipliers, accelerations) cannot resolve.
 FREE_STALL, FIXED_STALL = 0.1, 100.0
@@ -145,7 +144,6 @@ def _prepare(
     real = np.zeros(runstate.N_REAL)
     real[runstate.T], real[runstate.H], real[runstate.T_END] = options.t0, h, options.t1
     real[runstate.H_MAX] = options.max_step
-    real[runstate.NEWTON_TOLERANCE] = NEWTON_TOLERANCE
     real[runstate.REUSE] = _reuse(work)
     real[runstate.STAGE_TOLERANCE] = 1e-12
     real[runstate.STALL] = FIXED_STALL if fixed else FREE_STALL
@@ -185,6 +183,7 @@ def _prepare(
     if places[hermite.HERMITE] and ((method.one_step and (method.hermite_order or 0) > 3) or system.nr):
         whole[runstate.INNER_POINTS] = hermite.INNER
     tolerance = float(max(options.rtol.max(), options.atol.max()))
+    real[runstate.NEWTON_TOLERANCE] = method.newton_share(1.0 if fixed else tolerance)
     real[runstate.ESTIMATE_SCALE] = method.estimate_scale(system, formulation, tolerance)
     if not fixed:  # a part of the error allowed in a step, which may be less than the tolerance
         real[runstate.NEWTON_TOLERANCE] /= max(1.0, real[runstate.ESTIMATE_SCALE])
