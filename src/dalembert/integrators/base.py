@@ -36,8 +36,8 @@ class StepData:
     p: ca.SX
     data: ca.SX
     predicted: ca.SX
-    # (t, q, v, r, p) -> accelerations of the index-1 form, None if they do not follow from a linear system
-    accelerate: Callable[[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX], ca.SX] | None = None
+    # (t, q, v, r, p) -> accelerations of the index-1 form and r', None if they do not follow from a linear system
+    accelerate: Callable[[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX], tuple[ca.SX, ca.SX]] | None = None
     # matrix -> (right side -> solution), for matrices like that of the equations for multipliers and accelerations (see
     # `numerics.multipliers`), rows of which may be taken at other states; None as above
     eliminate: Callable[[ca.SX], Callable[[ca.SX], ca.SX]] | None = None

@@ -20,7 +20,7 @@ import casadi as ca
 import numpy as np
 from scipy.integrate import DOP853, RK45
 
-from dalembert.formulations.base import Formulation, Unknown
+from dalembert.formulations.base import At, Formulation, Unknown
 from dalembert.integrators.base import Integrator, StepData, StepEquations, register
 from dalembert.integrators.explicit_stages import (
     Rates,
@@ -123,7 +123,11 @@ class Explicit(Integrator):
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
         state = [u for u in formulation.unknowns(system) if u.name in ("q", "v", "r")]
-        return [*state, Unknown("a", system.nv, False, controlled=False)]
+        rates = (("a", system.nv), ("_r_dot", system.nr))
+        return [*state, *[Unknown(name, size, False, controlled=False) for name, size in rates]]
+
+    def start_carried(self, system: System, formulation: Formulation, at: At) -> dict[str, np.ndarray]:
+        return {"_r_dot": at("dynamics").ravel()} if system.nr else {}
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
         return np.zeros((2, sum(u.size for u in self.unknowns(system, formulation))), dtype=np.int64)
@@ -159,7 +163,7 @@ class Explicit(Integrator):
             residual=x,  # nothing to solve: the start values are the stages
             rows=ca.SX.ones(x.numel(), 1),
             columns=ca.SX.ones(x.numel(), 1),
-            update=row({**new, "a": given[-1]["a"]}),
+            update=row({**new, "a": given[-1]["a"], "_r_dot": given[-1]["r_dot"]}),
             start=ca.densify(stacked(made)),
             error=row({**{n: e for n, e in error.items() if n in ("q", "r")}, "v": error["a"], "r": error["r_dot"]}),
         )
@@ -169,10 +173,10 @@ class Explicit(Integrator):
         system = env.system
         q, v, r = (state[n] for n in ("q", "v", "r"))
         assert data.accelerate is not None
-        a = state["a"] if i == 0 else data.accelerate(t, q, v, r, data.p)
-        k = motion_rate(system, state["y"], v) if i > 0 else (v if system.nq else ca.SX.zeros(0, 1))
-        r_dot = env.at(t=t, q=q, v=v, r=r, a=a).dynamics if system.nr else ca.SX.zeros(0, 1)
-        return {"a": a, "k": k, "r_dot": r_dot}
+        if i == 0:
+            return {"a": state["a"], "k": v if system.nq else ca.SX.zeros(0, 1), "r_dot": state["_r_dot"]}
+        a, r_dot = data.accelerate(t, q, v, r, data.p)
+        return {"a": a, "k": motion_rate(system, state["y"], v), "r_dot": r_dot}
 
     def coefficient_function(self) -> int:
         return last_row_function()

@@ -171,8 +171,9 @@ class HalfExplicit(Integrator):
 
         given = split_rates(system, x, self.explicit_stages)
         new = moved(system, old, change(given, tableau.b, h))
-        n = x.numel() - system.nv - system.nr
-        estimate = {"v": x[n : n + system.nv], "r": x[n + system.nv :]}
+        n = int(x.numel())
+        _, error_v, error_r = ca.vertsplit(x, [0, n - system.nv - system.nr, n - system.nr, n])
+        estimate = {"v": error_v, "r": error_r}
         if system.nq:
             estimate["q"] = ca.SX(system.space.rate(new["q"], change(given, weights, h)["k"]))
         blocks = [(u.name, u.size) for u in self.carried(system, formulation)]
@@ -235,8 +236,7 @@ def _stage_function(env: Environment, data: StepData) -> ca.Function:
         )
     assert data.eliminate is not None
     solution = data.eliminate(matrix)(-ca.substitute(residual, x, ca.SX.zeros(x.numel(), 1)))
-    rates = solution[_accelerations_at(system) :]
-    return ca.Function("stage", [t, q, v, r, data.p, tb, qb, vb, hb], [rates[: system.nv], rates[system.nv :]])
+    return ca.Function("stage", [t, q, v, r, data.p, tb, qb, vb, hb], _rates(system, solution))
 
 
 def _end_function(env: Environment, data: StepData) -> ca.Function:
@@ -258,16 +258,16 @@ def _end_function(env: Environment, data: StepData) -> ca.Function:
     zero = ca.SX.zeros(x.numel(), 1)
     assert data.eliminate is not None
     solve = data.eliminate(ca.substitute(ca.jacobian(residual, x), x, zero))
-    rates = solve(-ca.substitute(residual, x, zero))[_accelerations_at(system) :]
-    error = ca.vertcat(e, s) + hw * rates
+    a, r1 = _rates(system, solve(-ca.substitute(residual, x, zero)))
+    error_v, error_r = e + hw * a, s + hw * r1
     right = ca.SX.zeros(x.numel(), 1)
     first = int(before.numel())
-    right[first : first + conditions.numel()] = -ca.jacobian(conditions, y["a"]) @ error[: system.nv]
-    error += solve(right)[_accelerations_at(system) :]
-    nv = system.nv
-    return ca.Function("end", [t, q, v, r, data.p, e, s, hw], [rates[:nv], rates[nv:], error[:nv], error[nv:]])
+    right[first : first + conditions.numel()] = -ca.jacobian(conditions, y["a"]) @ error_v
+    d, d_r = _rates(system, solve(right))
+    return ca.Function("end", [t, q, v, r, data.p, e, s, hw], [a, r1, error_v + d, error_r + d_r])
 
 
-def _accelerations_at(system: System) -> int:
-    """Where the accelerations begin among the unknowns of the linear systems; r' follows them."""
-    return sum(system.sizes[name] for name in BLOCKS[:-1])
+def _rates(system: System, solution: ca.SX) -> list[ca.SX]:
+    """The accelerations and r' in the solution of one of the linear systems."""
+    start = sum(system.sizes[name] for name in BLOCKS[:-1])
+    return list(ca.vertsplit(solution, [0, start, start + system.nv, solution.numel()])[1:])

@@ -223,7 +223,7 @@ def assemble(
     )  # fmt: skip
 
 
-Accelerate = Callable[[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX], ca.SX]
+Accelerate = Callable[[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX], tuple[ca.SX, ca.SX]]
 Eliminate = Callable[[ca.SX], Callable[[ca.SX], ca.SX]]
 
 
@@ -244,16 +244,17 @@ def _elimination(multipliers: StageSystem) -> Eliminate | None:
 
 
 def _accelerations(multipliers: StageSystem, data: StageData, eliminate: Eliminate) -> Accelerate:
-    """Accelerations in terms of (t, q, v, r, p)."""
+    """Accelerations and r' in terms of (t, q, v, r, p)."""
     equations = multipliers.system
     zero = ca.SX.zeros(equations.n, 1)
     matrix, residual = (ca.substitute(e, equations.x, zero) for e in (equations.jacobian, equations.residual))
     x = eliminate(matrix)(-residual)
     before = multipliers.blocks[: multipliers.blocks.index("a")]
     start = int(data.layout.indices(before).size)
-    solve = ca.Function("accelerations", [equations.d], [x[start : start + data.system.nv]])
+    behind = start + data.system.nv
+    solve = ca.Function("accelerations", [equations.d], ca.vertsplit(x, [0, start, behind, x.numel()])[1:])
 
-    def accelerate(t: ca.SX, q: ca.SX, v: ca.SX, r: ca.SX, p: ca.SX) -> ca.SX:
+    def accelerate(t: ca.SX, q: ca.SX, v: ca.SX, r: ca.SX, p: ca.SX) -> tuple[ca.SX, ca.SX]:
         given = {"q": q, "v": v, "r": r}
         row = ca.vertcat(*[given.get(n, ca.SX.zeros(size, 1)) for n, size in data.layout.blocks])
         return solve(ca.vertcat(t, row, p, ca.SX.zeros(data.system.nphi, 1)))
