@@ -39,6 +39,7 @@ from dalembert.integrators.explicit_stages import (
     change,
     motion_rate,
     moved,
+    rate_sizes,
     rate_unknowns,
     split_rates,
     stacked,
@@ -164,10 +165,11 @@ class HalfExplicit(Integrator):
         made = self._stages(env, data, old)
         ended = moved(system, old, change(made, tableau.b, h))
         weights = np.append(tableau.b, 0.0) - tableau.estimate
-        partial = change(made, weights, h)
-        arguments = [t0 + h, *[ended[n] for n in ("q", "v", "r")], data.p]
-        a, r_dot, *errors = _end_function(env, data)(*arguments, partial["a"], partial["r_dot"], h * float(weights[-1]))
-        made.append({"a": a, "k": motion_rate(system, ended["y"], ended["v"]), "r_dot": r_dot})
+        partial, k = change(made, weights, h), motion_rate(system, ended["y"], ended["v"])
+        hw = h * float(weights[-1])
+        estimates = [partial["k"] + hw * k, partial["a"], partial["r_dot"], hw]
+        a, r_dot, *errors = _end_function(env, data)(t0 + h, *[ended[n] for n in ("q", "v", "r")], data.p, *estimates)
+        made.append({"a": a, "k": k, "r_dot": r_dot})
 
         given = split_rates(system, x, self.explicit_stages)
         new = moved(system, old, change(given, tableau.b, h))
@@ -242,17 +244,17 @@ def _stage_function(env: Environment, data: StepData) -> ca.Function:
 def _end_function(env: Environment, data: StepData) -> ca.Function:
     """At the end of a step (t, q, v, r): accelerations, r', and the error estimates of v and r.
 
-    Those of the stages alone are h sum_i w_i (A_i, r'_i) = e, s; the end adds its part, of weight hw = h w_end. What
-    lies across the constraints is taken out as a multiplier would [M97]: e + d with G (e + d) = 0 and M d = -G^T nu.
+    The estimate of the motion is e_y; those of the stages alone are h sum_i w_i (A_i, r'_i) = e, s, and the end adds
+    its part, of weight hw = h w_end. The comparison velocities are moved onto the constraints at their own positions, as
+    a multiplier would move them [M97]: e + d with M d = -G^T nu and G (e + d) + (G v + g_t)_q e_y = 0, k alike.
     """
     system, sym = env.system, ca.SX.sym
     t, q, v, r = sym("t"), sym("q", system.nq), sym("v", system.nv), sym("r", system.nr)
-    e, s, hw = sym("e", system.nv), sym("s", system.nr), sym("hw")
+    e_y, e, s, hw = sym("e_y", rate_sizes(system)["k"]), sym("e", system.nv), sym("s", system.nr), sym("hw")
     y = {name: sym(name, system.sizes[name]) for name in BLOCKS}
     r_dot = sym("r_dot", system.nr)
     point = env.at(t=t, q=q, v=v, r=r, **y)
-    before = ca.vertcat(point.auxiliary, point.h)
-    conditions = ca.vertcat(point.g_ddot, point.k_dot)
+    before, conditions = ca.vertcat(point.auxiliary, point.h), ca.vertcat(point.g_ddot, point.k_dot)
     residual = ca.vertcat(before, conditions, point.balance, r_dot - point.dynamics)
     x = ca.vertcat(*y.values(), r_dot)
     zero = ca.SX.zeros(x.numel(), 1)
@@ -260,11 +262,13 @@ def _end_function(env: Environment, data: StepData) -> ca.Function:
     solve = data.eliminate(ca.substitute(ca.jacobian(residual, x), x, zero))
     a, r1 = _rates(system, solve(-ca.substitute(residual, x, zero)))
     error_v, error_r = e + hw * a, s + hw * r1
-    right = ca.SX.zeros(x.numel(), 1)
-    first = int(before.numel())
-    right[first : first + conditions.numel()] = -ca.jacobian(conditions, y["a"]) @ error_v
+    across = ca.jacobian(conditions, y["a"]) @ error_v
+    if system.nq:
+        across += ca.jtimes(ca.vertcat(point.g_dot, point.k), q, ca.SX(system.space.rate(q, e_y)))
+    behind = x.numel() - before.numel() - across.numel()
+    right = ca.vertcat(ca.SX.zeros(before.numel(), 1), -across, ca.SX.zeros(behind, 1))
     d, d_r = _rates(system, solve(right))
-    return ca.Function("end", [t, q, v, r, data.p, e, s, hw], [a, r1, error_v + d, error_r + d_r])
+    return ca.Function("end", [t, q, v, r, data.p, e_y, e, s, hw], [a, r1, error_v + d, error_r + d_r])
 
 
 def _rates(system: System, solution: ca.SX) -> list[ca.SX]:

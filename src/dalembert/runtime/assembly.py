@@ -257,7 +257,8 @@ def _accelerations(multipliers: StageSystem, data: StageData, eliminate: Elimina
     def accelerate(t: ca.SX, q: ca.SX, v: ca.SX, r: ca.SX, p: ca.SX) -> tuple[ca.SX, ca.SX]:
         given = {"q": q, "v": v, "r": r}
         row = ca.vertcat(*[given.get(n, ca.SX.zeros(size, 1)) for n, size in data.layout.blocks])
-        return solve(ca.vertcat(t, row, p, ca.SX.zeros(data.system.nphi, 1)))
+        a, r_dot = solve(ca.vertcat(t, row, p, ca.SX.zeros(data.system.nphi, 1)))
+        return a, r_dot
 
     return accelerate
 
