@@ -8,6 +8,7 @@ from dalembert.integrators.explicit import Explicit
 from dalembert.integrators.gauss import Gauss
 from dalembert.integrators.general_linear import GeneralLinear
 from dalembert.integrators.generalized_alpha import GeneralizedAlpha
+from dalembert.integrators.half_explicit import HalfExplicit
 from dalembert.integrators.hht import HHT
 from dalembert.integrators.lobatto import Lobatto
 from dalembert.integrators.modified_bdf import ModifiedBDF
@@ -22,6 +23,7 @@ __all__ = [
     "Gauss",
     "GeneralLinear",
     "GeneralizedAlpha",
+    "HalfExplicit",
     "Integrator",
     "Lobatto",
     "ModifiedBDF",

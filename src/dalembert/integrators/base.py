@@ -14,6 +14,7 @@ from dalembert.formulations.base import At, Formulation, Unknown, formulations
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
+from dalembert.numerics.projection import Projection
 from dalembert.status import OptionError
 
 
@@ -36,8 +37,11 @@ class StepData:
     p: ca.SX
     data: ca.SX
     predicted: ca.SX
-    # (t, q, v, r, p) -> accelerations of the index-1 form, None if they do not follow from a linear system
-    accelerate: Callable[[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX], ca.SX] | None = None
+    # (t, q, v, r, p) -> accelerations of the index-1 form and r', None if they do not follow from a linear system
+    accelerate: Callable[[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX], tuple[ca.SX, ca.SX]] | None = None
+    # matrix -> (right side -> solution), for matrices like that of the equations for multipliers and accelerations (see
+    # `numerics.multipliers`), rows of which may be taken at other states; None as above
+    eliminate: Callable[[ca.SX], Callable[[ca.SX], ca.SX]] | None = None
 
     @property
     def d(self) -> ca.SX:
@@ -169,6 +173,14 @@ class Integrator(ABC):
     def satisfies(self, formulation: Formulation) -> frozenset[str]:
         """The constraint levels that hold at the end of every step without projection."""
         return formulation.satisfies
+
+    def projects(self, formulation: Formulation) -> bool:
+        """True if states are projected by default."""
+        return formulation.projects
+
+    def check_projection(self, formulation: Formulation, given: Projection | None) -> None:
+        """Refuse a projection given by the user (None: no projection) that the method cannot do with."""
+        return
 
     def start_carried(self, system: System, formulation: Formulation, at: At) -> dict[str, np.ndarray]:
         """Initial values of what the method carries along besides the unknowns; ``at`` as in `Formulation.start`."""

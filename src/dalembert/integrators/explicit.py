@@ -21,13 +21,21 @@ import casadi as ca
 import numpy as np
 from scipy.integrate import DOP853, RK45
 
-from dalembert.formulations.base import Formulation, Unknown
+from dalembert.formulations.base import At, Formulation, Unknown
 from dalembert.integrators.base import Integrator, StepData, StepEquations, register
+from dalembert.integrators.explicit_stages import (
+    Rates,
+    change,
+    motion_rate,
+    moved,
+    rate_unknowns,
+    split_rates,
+    stacked,
+)
 from dalembert.integrators.stages import last_row_function
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
-from dalembert.spaces.group import Group
 from dalembert.status import OptionError
 
 # carried along in the row: |h lambda| of the fastest motion, a mean over about so many steps, of values up to a limit
@@ -115,15 +123,15 @@ class Explicit(Integrator):
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
         """What the stages compute: accelerations, rates of the motion y, rates of r."""
-        parts = (("a", system.nv), ("k", system.nv if system.nq else 0), ("r_dot", system.nr))
-        return [Unknown(f"{name}{i}", size, False) for i in range(self.explicit_stages) for name, size in parts]
+        return rate_unknowns(system, self.explicit_stages)
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
         state = [u for u in formulation.unknowns(system) if u.name in ("q", "v", "r")]
-        return [
-            *state,
-            *(Unknown(name, size, False, controlled=False) for name, size in (("a", system.nv), (STIFFNESS, 1))),
-        ]
+        rates = (("a", system.nv), ("_r_dot", system.nr), (STIFFNESS, 1))
+        return [*state, *[Unknown(name, size, False, controlled=False) for name, size in rates]]
+
+    def start_carried(self, system: System, formulation: Formulation, at: At) -> dict[str, np.ndarray]:
+        return {"_r_dot": at("dynamics").ravel()} if system.nr else {}
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
         return np.zeros((2, sum(u.size for u in self.unknowns(system, formulation))), dtype=np.int64)
@@ -139,17 +147,17 @@ class Explicit(Integrator):
             )
         coefficients = tableau(self.order)
         old = {u.name: data.first[layout.slice(u.name)] for u in self.carried(system, formulation)}
-        made: list[dict[str, ca.SX]] = []
+        made: list[Rates] = []
         for a_i, c_i in zip(coefficients.A, coefficients.c, strict=True):
-            made.append(self._stage(env, data, t0 + float(c_i) * h, self._state(system, old, made, a_i, h), len(made)))
-        given = self._split(system, x)
-        new = self._state(system, old, given, coefficients.b, h)
-        errors = [self._change(given, weights, h) for weights in coefficients.estimates]
+            state = moved(system, old, change(made, a_i, h)) if made else old
+            made.append(self._stage(env, data, t0 + float(c_i) * h, state, len(made)))
+        given = split_rates(system, x, self.explicit_stages)
+        new = moved(system, old, change(given, coefficients.b, h))
+        errors = [change(given, weights, h) for weights in coefficients.estimates]
         error = errors[0] if len(errors) == 1 else {n: _damped(errors[0][n], errors[1][n]) for n in errors[0]}
         if system.nq:
             error["q"] = ca.SX(system.space.rate(new["q"], error.pop("k")))
         rate = self._rate(given, coefficients, h)
-        names = ("a", "k", "r_dot")
 
         def row(parts: dict[str, ca.SX]) -> ca.SX:
             blocks = [(u.name, u.size) for u in self.carried(system, formulation)]
@@ -160,59 +168,30 @@ class Explicit(Integrator):
             residual=x,  # nothing to solve: the start values are the stages
             rows=ca.SX.ones(x.numel(), 1),
             columns=ca.SX.ones(x.numel(), 1),
-            update=row({**new, "a": given[-1]["a"], STIFFNESS: old[STIFFNESS] + (rate - old[STIFFNESS]) / MEMORY}),
-            start=ca.densify(ca.vertcat(*[stage[n] for stage in made for n in names])),
+            update=row({
+                **new, "a": given[-1]["a"], "_r_dot": given[-1]["r_dot"],
+                STIFFNESS: old[STIFFNESS] + (rate - old[STIFFNESS]) / MEMORY,
+            }),
+            start=ca.densify(stacked(made)),
             error=row({**{n: e for n, e in error.items() if n in ("q", "r")}, "v": error["a"], "r": error["r_dot"]}),
-        )
+        )  # fmt: skip
 
-    def _change(self, stages: list[dict[str, ca.SX]], weights: np.ndarray, h: ca.SX) -> dict[str, ca.SX]:
-        """h times the weighted sum of the stages, block by block."""
-        pairs = list(zip(weights, stages, strict=False))
-        return {
-            name: h * sum((float(w) * stage[name] for w, stage in pairs if w), ca.SX.zeros(stages[0][name].shape))
-            for name in stages[0]
-            if name != "y"
-        }
-
-    def _rate(self, stages: list[dict[str, ca.SX]], coefficients: ExplicitTableau, h: ca.SX) -> ca.SX:
+    def _rate(self, stages: list[Rates], coefficients: ExplicitTableau, h: ca.SX) -> ca.SX:
         """h |f(y_s) - f(y_{s-1})| / |y_s - y_{s-1}| of the last two stages, both at t + h [HW96, IV.2.(2.1)]."""
-        apart = self._change(stages, coefficients.A[-1] - coefficients.A[-2], h)
+        apart = change(stages, coefficients.A[-1] - coefficients.A[-2], h)
         rates = ca.vertcat(*[stages[-1][name] - stages[-2][name] for name in apart])
         rate = h * ca.norm_2(rates) / (ca.norm_2(ca.vertcat(*apart.values())) + 1e-300)
         return ca.fmin(ca.fabs(rate), MOST_RATE)
 
-    def _state(
-        self, system: System, old: dict[str, ca.SX], stages: list[dict[str, ca.SX]], weights: np.ndarray, h: ca.SX
-    ) -> dict[str, ca.SX]:
-        """q, v, r and the motion y that leads to q."""
-        if not stages:
-            return {**{n: old[n] for n in ("q", "v", "r", "a")}, "y": ca.SX.zeros(system.nv if system.nq else 0, 1)}
-        change = self._change(stages, weights, h)
-        q = ca.SX(system.space.move(old["q"], change["k"])) if system.nq else old["q"]
-        return {"q": q, "v": old["v"] + change["a"], "r": old["r"] + change["r_dot"], "y": change["k"]}
-
-    def _stage(self, env: Environment, data: StepData, t: ca.SX, state: dict[str, ca.SX], i: int) -> dict[str, ca.SX]:
+    def _stage(self, env: Environment, data: StepData, t: ca.SX, state: dict[str, ca.SX], i: int) -> Rates:
         """Accelerations and rates at a stage; the first one is the end of the last step."""
         system = env.system
         q, v, r = (state[n] for n in ("q", "v", "r"))
         assert data.accelerate is not None
-        a = state["a"] if i == 0 else data.accelerate(t, q, v, r, data.p)
-        k = v if system.nq else ca.SX.zeros(0, 1)
-        if isinstance(system.space, Group) and i > 0:
-            k = ca.SX(system.space.tangent_inverse(state["y"])) @ v
-        r_dot = env.at(t=t, q=q, v=v, r=r, a=a).dynamics if system.nr else ca.SX.zeros(0, 1)
-        return {"a": a, "k": k, "r_dot": r_dot}
-
-    def _split(self, system: System, x: ca.SX) -> list[dict[str, ca.SX]]:
-        sizes = (("a", system.nv), ("k", system.nv if system.nq else 0), ("r_dot", system.nr))
-        out, position = [], 0
-        for _ in range(self.explicit_stages):
-            part = {}
-            for name, size in sizes:
-                part[name] = ca.reshape(x[position : position + size], size, 1)
-                position += size
-            out.append(part)
-        return out
+        if i == 0:
+            return {"a": state["a"], "k": v if system.nq else ca.SX.zeros(0, 1), "r_dot": state["_r_dot"]}
+        a, r_dot = data.accelerate(t, q, v, r, data.p)
+        return {"a": a, "k": motion_rate(system, state["y"], v), "r_dot": r_dot}
 
     def coefficient_function(self) -> int:
         return last_row_function()

@@ -197,8 +197,9 @@ def assemble(
     dense_systems = [planned(s.named(f"dense-{s.system.name}")) for s in dense_systems]
     multiplier_system = planned(multiplier_system)
     stage_systems = [planned(s) for s in stage_systems]
-    accelerate = _accelerations(multiplier_system, data) if method.explicit_stages else None
-    step_system, equations, n_past, predicted = _step(system, method, formulation, layout, accelerate)
+    eliminate = _elimination(multiplier_system) if method.explicit_stages else None
+    accelerate = _accelerations(multiplier_system, data, eliminate) if eliminate is not None else None
+    step_system, equations, n_past, predicted = _step(system, method, formulation, layout, accelerate, eliminate)
     n_last = _n_last(system, method, n_past)
     if (projection is None or not projection.steps) and method.satisfies(formulation) & {"position", "velocity"}:
         step_system = replace(step_system, polish=True)  # the step itself has to keep the constraints to rounding
@@ -235,31 +236,53 @@ def assemble(
     )  # fmt: skip
 
 
-Accelerate = Callable[[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX], ca.SX]
+Accelerate = Callable[[ca.SX, ca.SX, ca.SX, ca.SX, ca.SX], tuple[ca.SX, ca.SX]]
+Eliminate = Callable[[ca.SX], Callable[[ca.SX], ca.SX]]
 
 
-def _accelerations(multipliers: StageSystem, data: StageData) -> Accelerate | None:
-    """Accelerations in terms of (t, q, v, r, p), if the equations for them are linear and their pivots known."""
+def _elimination(multipliers: StageSystem) -> Eliminate | None:
+    """matrix -> (right side -> solution), if the equations for multipliers are linear and their pivots known."""
     equations = multipliers.system
-    if not equations.linear or equations.plan is None:
+    plan, pattern = equations.plan, equations.jacobian.sparsity()
+    if not equations.linear or plan is None:
         return None
+
+    def eliminate(matrix: ca.SX) -> Callable[[ca.SX], ca.SX]:
+        if (matrix.sparsity() + pattern).nnz() != pattern.nnz():
+            raise RuntimeError("the matrix has entries where the equations for the multipliers have none")
+        lu = plan.factor(ca.project(matrix, pattern).nz[:])
+        return lambda right: plan.solve(lu, ca.densify(right))
+
+    return eliminate
+
+
+def _accelerations(multipliers: StageSystem, data: StageData, eliminate: Eliminate) -> Accelerate:
+    """Accelerations and r' in terms of (t, q, v, r, p)."""
+    equations = multipliers.system
     zero = ca.SX.zeros(equations.n, 1)
-    lu = equations.plan.factor(ca.substitute(equations.jacobian, equations.x, zero).nz[:])
-    x = -equations.plan.solve(lu, ca.substitute(equations.residual, equations.x, zero))
+    matrix, residual = (ca.substitute(e, equations.x, zero) for e in (equations.jacobian, equations.residual))
+    x = eliminate(matrix)(-residual)
     before = multipliers.blocks[: multipliers.blocks.index("a")]
     start = int(data.layout.indices(before).size)
-    solve = ca.Function("accelerations", [equations.d], [x[start : start + data.system.nv]])
+    behind = start + data.system.nv
+    solve = ca.Function("accelerations", [equations.d], ca.vertsplit(x, [0, start, behind, x.numel()])[1:])
 
-    def accelerate(t: ca.SX, q: ca.SX, v: ca.SX, r: ca.SX, p: ca.SX) -> ca.SX:
+    def accelerate(t: ca.SX, q: ca.SX, v: ca.SX, r: ca.SX, p: ca.SX) -> tuple[ca.SX, ca.SX]:
         given = {"q": q, "v": v, "r": r}
         row = ca.vertcat(*[given.get(n, ca.SX.zeros(size, 1)) for n, size in data.layout.blocks])
-        return solve(ca.vertcat(t, row, p, ca.SX.zeros(data.system.nphi, 1)))
+        a, r_dot = solve(ca.vertcat(t, row, p, ca.SX.zeros(data.system.nphi, 1)))
+        return a, r_dot
 
     return accelerate
 
 
 def _step(
-    system: System, method: Integrator, formulation: Formulation, layout: Layout, accelerate: Accelerate | None = None
+    system: System,
+    method: Integrator,
+    formulation: Formulation,
+    layout: Layout,
+    accelerate: Accelerate | None = None,
+    eliminate: Eliminate | None = None,
 ) -> tuple[Nonlinear, StepEquations, int, ca.SX]:
     sym = ca.SX.sym
     n = sum(u.size for u in method.unknowns(system, formulation))
@@ -267,7 +290,7 @@ def _step(
     data = StepData(
         sym("t"), sym("h"), sym("c", N_NUMBERS), sym("first", n_past), sym("second", n_past),
         sym("last", _n_last(system, method, n_past)), sym("p", system.parameters.size),
-        sym("data", formulation.data_size(system)), sym("predicted", n_past), accelerate,
+        sym("data", formulation.data_size(system)), sym("predicted", n_past), accelerate, eliminate,
     )  # fmt: skip
     env = Environment(system, data.p, data.data)
     x = sym("x", n)

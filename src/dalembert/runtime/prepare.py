@@ -35,12 +35,13 @@ def as_projection(
 ) -> Projection | None:
     """The projection meant by the argument ``projection`` of `solve`."""
     if given is None or isinstance(given, Projection):
+        method.check_projection(formulation, given)
         return given
     if given == "default":
         if method.regular and "velocity" in formulation.satisfies:  # of one order more than those of the step equations
             return Projection(levels=("velocity",))
         kept = method.satisfies(formulation)
-        if formulation.projects and not kept >= set(LEVELS):
+        if method.projects(formulation) and not kept >= set(LEVELS):
             return Projection(**formulation.projection_options)
         if system.space.flat:
             return None

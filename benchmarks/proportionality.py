@@ -1,0 +1,152 @@
+"""Does the error at the end fall in proportion to the tolerance? For every method with automatic steps.
+
+    python benchmarks/proportionality.py [--problems NAME ...] [--methods TEXT ...] [--most-steps N] [--dry]
+
+Runs with atol = rtol = tol, two to a decade. E = max_i |y_i - exact_i| / (1 + |exact_i|) over positions and velocities:
+the error in units of the tolerance's weights, at the end of the run, and largest at 40 equidistant times ("run").
+Slopes are those of log E against log tol by least squares; 1 is proportional, between 0.8 and 1.2 counts as that. Exact
+are the values of `Explicit(8)` at tol = 3e-14, whose distance from the published or closed solution at the end is
+printed too. Methods of low order are measured as far as their steps stay below a limit.
+"""
+
+# ruff: noqa: E402  (thread counts have to be set before NumPy is imported)
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import argparse
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dalembert as da
+from dalembert.integrators.base import Integrator
+from dalembert.status import OptionError
+from dalembert.table import markdown_table, print_table
+
+RESULTS = Path(__file__).resolve().parent / "results" / "proportionality.md"
+PROBLEMS = ("andrews", "car-axis", "slider-crank", "pendulum")
+SPANS = {"pendulum": (0.0, 10.0)}  # others: their own
+TOLERANCES = 10.0 ** -np.arange(4.0, 12.01, 0.5)
+WIDE, FULL = 1e-10, 1e-12  # smallest tolerances of the two slopes
+FEWEST = 5  # points that a slope needs
+POINTS = 40
+GOOD = (0.8, 1.2)
+COLUMNS = ["method", "to 1e-10", "to 1e-12", "run, to 1e-10", "E/tol 1e-4", "1e-7", "1e-10", "1e-12", "steps", "until",
+           "in range"]  # fmt: skip
+
+
+def automatic() -> Iterator[Integrator]:
+    """Every registered method that chooses its steps itself; those named in the documentation with their orders."""
+    for cls in da.methods().values():
+        given: Sequence[dict[str, Any]] = [{}]
+        if cls in (da.Explicit, da.HalfExplicit):
+            given = [{"order": order} for order in ((5, 8) if cls is da.Explicit else (3, 5))]
+        for options in given:
+            method = cls(**options)
+            try:
+                method.for_run(False)
+            except OptionError:
+                continue
+            yield method
+
+
+@cache
+def exact(name: str) -> tuple[np.ndarray, float]:
+    """(q, v) as exactly as they can be had (times, n), and their distance from the published end (NaN without one)."""
+    problem = da.problems()[name]
+    sol = solve(name, da.Explicit(8), 3e-14)
+    y = np.hstack([sol.q, sol.v])
+    if problem.reference is None:
+        return y, float("nan")
+    published = problem.reference(sol.t[-1])
+    z = np.concatenate([np.ravel(published["q"]), np.ravel(published["v"])])
+    return y, float(np.max(np.abs(y[-1] - z) / (1 + np.abs(z))))
+
+
+def solve(name: str, method: Integrator, tol: float, most: int = 1_000_000) -> da.Solution:
+    problem = da.problems()[name]
+    span = SPANS.get(name, problem.t_span)
+    options: dict[str, Any] = {**problem.options, "rtol": tol, "atol": tol}
+    times = np.linspace(*span, POINTS + 1)[1:]
+    return da.solve(
+        problem.system, span, problem.q0, problem.v0, method=method, max_steps=most, t_eval=times, **options
+    )
+
+
+def errors(name: str, method: Integrator, most: int) -> tuple[list[tuple[float, float, float]], list[int], str]:
+    """(tol, E at the end, E of the run) and steps, from tolerance to tolerance, and why there are not more of them."""
+    y, _ = exact(name)
+    found, steps = [], []
+    for tol in TOLERANCES:
+        try:
+            sol = solve(name, method, float(tol), most)
+        except OptionError:
+            return found, steps, "smallest it takes"
+        if not sol.success:
+            return found, steps, "steps" if sol.stats.steps >= most else sol.status.name.lower()
+        e = np.max(np.abs(np.hstack([sol.q, sol.v]) - y) / (1 + np.abs(y)), axis=1)
+        found.append((float(tol), float(e[-1]), float(e.max())))
+        steps.append(sol.stats.steps)
+    return found, steps, ""
+
+
+def slope(points: Sequence[tuple[float, float]], smallest: float) -> float | None:
+    """Of log E against log tol down to a tolerance."""
+    kept = [p for p in points if p[0] >= 0.99 * smallest and p[1] > 0]
+    if len(kept) < FEWEST:
+        return None
+    x, y = np.log(np.array(kept)).T
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def row(name: str, method: Integrator, most: int) -> list[Any]:
+    found, steps, why = errors(name, method, most)
+    if not found:
+        return [method.describe(), *[None] * (len(COLUMNS) - 3), why, None]
+    smallest = found[-1][0]
+    at_end, of_run = [p[:2] for p in found], [(p[0], p[2]) for p in found]
+    slopes = [slope(at_end, WIDE), slope(at_end, FULL) if smallest < 1.01 * FULL else None, slope(of_run, WIDE)]
+
+    def at(tol: float) -> float | None:
+        return next((e / t for t, e in at_end if abs(np.log(t / tol)) < 0.01), None)
+
+    cells = [None if x is None else f"{x:.2f}" for x in slopes]
+    until = f"{smallest:.0e}" + (f" ({why})" if why else "")
+    good = None if slopes[0] is None else GOOD[0] <= slopes[0] <= GOOD[1]
+    ratios = [at(10.0**-k) for k in (4, 7, 10, 12)]
+    return [method.describe(), *cells, *ratios, f"{steps[0]}-{steps[-1]}", until, good]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", nargs="*", default=list(PROBLEMS))
+    parser.add_argument("--methods", nargs="*", default=[], help="only those whose description contains one of these")
+    parser.add_argument("--most-steps", type=int, default=100_000)
+    parser.add_argument("--dry", action="store_true", help="print, do not write the results")
+    given = parser.parse_args()
+    text = [f"# {(__doc__ or '').splitlines()[0]}\n\n{(__doc__ or '').split('[--dry]')[1].strip()}"]
+    for name in given.problems:
+        rows = [
+            row(name, method, given.most_steps)
+            for method in automatic()
+            if not given.methods or any(part in method.describe() for part in given.methods)
+        ]
+        title = f"{name}: slopes of the error at the end (distance of the exact end from the published one "
+        title += f"{exact(name)[1]:.0e})"
+        print_table(title, COLUMNS, rows, digits=2)
+        text.append(f"\n## {title}\n\n{markdown_table(COLUMNS, rows, digits=2)}")
+    if not given.dry:
+        RESULTS.write_text("\n".join(text) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
