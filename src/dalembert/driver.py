@@ -20,6 +20,7 @@ from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDU
 from dalembert.numerics.projection import LEVELS, Projection
 from dalembert.runtime import arguments, report
 from dalembert.runtime.assembly import Assembly, Workspace, assemble, make_layout
+from dalembert.runtime.consistency import nearest
 from dalembert.runtime.events import EventSet, compile_events
 from dalembert.runtime.progress import progress_bar
 from dalembert.runtime.run import Options, Result, Starter, execute, slope, spread, translate
@@ -27,13 +28,13 @@ from dalembert.runtime.start import (
     check_model,
     evaluate,
     initial_row,
-    nearest,
     not_finite,
     point_values,
     put_on_space,
     solve_contact,
     violations,
 )
+from dalembert.runtime.wishes import Wishes, wishes_of
 from dalembert.solution import PARTS, Drift, Solution, State
 from dalembert.status import InconsistentError, ModelError, OptionError, Stats, Status
 
@@ -178,13 +179,34 @@ def consistent(
     *,
     parameters: Mapping[str, Any] | None = None,
     initial: Initial = "project",
+    fixed: Sequence[str | int] | str | None = None,
+    weights: Any = None,
+    max_iterations: int = 200,
     r0: Any = None,
     w0: Any = None,
     s0: Any = None,
 ) -> State:
     """The nearest state that satisfies all constraints, with its multipliers and accelerations.
 
-    Positions are moved orthogonally onto the position constraints, then velocities onto the velocity constraints.
+    Positions are moved onto the position constraints, to the point nearest to the guess; then velocities onto the
+    velocity constraints. The guess may be crude (assembly of a mechanism).
+
+    Parameters
+    ----------
+    system, q0, v0, t0, parameters, initial, r0, w0, s0
+        As for `solve`; q0 is the guess.
+    fixed
+        Names of coordinates and of velocities (or indices of coordinates) that keep the values given.
+    weights
+        What counts as near: None (all alike), "mass", one positive number for each velocity, a dict from coordinate to
+        number (others 1), or a symmetric positive definite matrix (nv, nv). A large weight: moves little.
+    max_iterations
+        Bound for the iterations from the guess, and from each of the guesses tried beside it if it leads nowhere.
+
+    Raises
+    ------
+    InconsistentError
+        If the constraints cannot be met: names them, with their residuals and what would help.
 
     Examples
     --------
@@ -192,6 +214,8 @@ def consistent(
     >>> state = da.consistent(da.problems()["pendulum"].system, [2.0, 0.0], [1.0, 1.0])
     >>> state.q, state.v
     (array([1., 0.]), array([0., 1.]))
+    >>> da.consistent(da.problems()["pendulum"].system, [0.6, 0.1], fixed=["x"]).q
+    array([0.6, 0.8])
     """
     arguments.check_common(system, initial)
     t0 = float(arguments.numbers("t0", t0))
@@ -200,10 +224,11 @@ def consistent(
     method = BDF()
     formulation = as_formulation(None, method.default_formulation)
     p = system.parameters.vector(parameters)
+    wishes = wishes_of(system, fixed, weights, max_iterations)
     layout = make_layout(system, method, formulation)
     row = initial_row(system, layout, **system.initial_values(q0, v0), r=r0, w=w0, s=s0)
     work = _assembly(system, method, formulation, Projection(), t0, t0 + 1.0, row, p).workspace(p)
-    prepare_start(work, t0, row, initial, 1e-8)
+    prepare_start(work, t0, row, initial, 1e-8, wishes)
     return State(t=t0, **{name: row[layout.slice(name)].copy() for name in PARTS})
 
 
@@ -272,15 +297,17 @@ def _starter(work: Workspace, formulation: Formulation, options: Options, row: n
     return Starter(its, first, form, finish)
 
 
-def prepare_start(work: Workspace, t: float, row: np.ndarray, initial: Initial, tolerance: float) -> None:
+def prepare_start(
+    work: Workspace, t: float, row: np.ndarray, initial: Initial, tolerance: float, wishes: Wishes | None = None
+) -> None:
     """Check or repair an initial row and complete it, in place."""
     system, layout = work.assembly.system, work.assembly.layout
     put_on_space(system, layout, row, initial, tolerance)
     solve_contact(system, t, row, layout, work.p)
+    if initial == "project":  # a guess may be singular, what is made of it must not
+        nearest(system, layout, work.p, t, row, wishes)
     check_model(work, t, row)
-    if initial == "project":
-        nearest(work, t, row)
-    elif initial == "check":
+    if initial == "check":
         wrong = violations(work, t, row, tolerance)
         if wrong:
             raise InconsistentError(
