@@ -21,6 +21,7 @@ from dalembert.runtime.prepare import Initial, as_projection, assembly_for, prep
 from dalembert.runtime.progress import progress_bar
 from dalembert.runtime.segments import Plan, Start, run_segments
 from dalembert.runtime.start import initial_row
+from dalembert.runtime.wishes import wishes_of
 from dalembert.solution import PARTS, Solution, State
 from dalembert.status import OptionError
 
@@ -156,13 +157,34 @@ def consistent(
     *,
     parameters: Mapping[str, Any] | None = None,
     initial: Initial = "project",
+    fixed: Sequence[str | int] | str | None = None,
+    weights: Any = None,
+    max_iterations: int = 200,
     r0: Any = None,
     w0: Any = None,
     s0: Any = None,
 ) -> State:
     """The nearest state that satisfies all constraints, with its multipliers and accelerations.
 
-    Positions are moved orthogonally onto the position constraints, then velocities onto the velocity constraints.
+    Positions are moved onto the position constraints, to the point nearest to the guess; then velocities onto the
+    velocity constraints. The guess may be crude (assembly of a mechanism).
+
+    Parameters
+    ----------
+    system, q0, v0, t0, parameters, initial, r0, w0, s0
+        As for `solve`; q0 is the guess.
+    fixed
+        Names of coordinates and of velocities (or indices of coordinates) that keep the values given.
+    weights
+        What counts as near: None (all alike), "mass", one positive number for each velocity, a dict from coordinate to
+        number (others 1), or a symmetric positive definite matrix (nv, nv). A large weight: moves little.
+    max_iterations
+        Bound for the iterations from the guess, and from each of the guesses tried beside it if it leads nowhere.
+
+    Raises
+    ------
+    InconsistentError
+        If the constraints cannot be met: names them, with their residuals and what would help.
 
     Examples
     --------
@@ -170,6 +192,8 @@ def consistent(
     >>> state = da.consistent(da.problems()["pendulum"].system, [2.0, 0.0], [1.0, 1.0])
     >>> state.q, state.v
     (array([1., 0.]), array([0., 1.]))
+    >>> da.consistent(da.problems()["pendulum"].system, [0.6, 0.1], fixed=["x"]).q
+    array([0.6, 0.8])
     """
     arguments.check_common(system, initial)
     t0 = float(arguments.numbers("t0", t0))
@@ -178,8 +202,9 @@ def consistent(
     method = BDF()
     formulation = as_formulation(None, method.default_formulation)
     p = system.parameters.vector(parameters)
+    wishes = wishes_of(system, fixed, weights, max_iterations)
     layout = make_layout(system, method, formulation)
     row = initial_row(system, layout, **system.initial_values(q0, v0), r=r0, w=w0, s=s0)
     work = assembly_for(system, method, formulation, Projection(), t0, t0 + 1.0, row, p).workspace(p)
-    prepare_start(work, t0, row, initial, 1e-8)
+    prepare_start(work, t0, row, initial, 1e-8, wishes)
     return State(t=t0, **{name: row[layout.slice(name)].copy() for name in PARTS})

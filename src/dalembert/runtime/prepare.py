@@ -14,17 +14,18 @@ from dalembert.model.system import System
 from dalembert.numerics.projection import LEVELS, Projection
 from dalembert.runtime import arguments
 from dalembert.runtime.assembly import Assembly, Workspace, assemble, make_layout
+from dalembert.runtime.consistency import nearest
 from dalembert.runtime.run import Options, Starter, slope, spread, translate
 from dalembert.runtime.start import (
     check_model,
     evaluate,
-    nearest,
     not_finite,
     point_values,
     put_on_space,
     solve_contact,
     violations,
 )
+from dalembert.runtime.wishes import Wishes
 from dalembert.status import InconsistentError, ModelError, OptionError
 
 Initial = Literal["check", "project", "assume"]
@@ -96,15 +97,17 @@ def make_starter(work: Workspace, formulation: Formulation, options: Options, ro
     return Starter(its, first, form, finish)
 
 
-def prepare_start(work: Workspace, t: float, row: np.ndarray, initial: Initial, tolerance: float) -> None:
+def prepare_start(
+    work: Workspace, t: float, row: np.ndarray, initial: Initial, tolerance: float, wishes: Wishes | None = None
+) -> None:
     """Check or repair an initial row and complete it, in place."""
     system, layout = work.assembly.system, work.assembly.layout
     put_on_space(system, layout, row, initial, tolerance)
     solve_contact(system, t, row, layout, work.p)
+    if initial == "project":  # a guess may be singular, what is made of it must not
+        nearest(system, layout, work.p, t, row, wishes)
     check_model(work, t, row)
-    if initial == "project":
-        nearest(work, t, row)
-    elif initial == "check":
+    if initial == "check":
         wrong = violations(work, t, row, tolerance)
         if wrong:
             raise InconsistentError(

@@ -10,11 +10,7 @@ import numpy as np
 
 from dalembert.model.symbols import MEANING, NAMES
 from dalembert.model.system import System
-from dalembert.numerics.kernels import build_kernels
-from dalembert.numerics.newton import USER_ERROR
-from dalembert.numerics.projection import Projection
-from dalembert.numerics.stage import LIMIT, Stage, StageData
-from dalembert.runtime.assembly import Workspace, data_of
+from dalembert.runtime.assembly import Workspace
 from dalembert.status import InconsistentError, ModelError, OptionError, RedundantError
 
 RANK_TOLERANCE = 1e-10  # relative: smaller singular values of the (row-scaled) constraint matrix count as zero
@@ -231,47 +227,3 @@ def violations(work: Workspace, t: float, row: np.ndarray, tolerance: float) -> 
         if not abs(levels["k"][i]) <= tolerance * max(1.0, v_size[nlam + i]):
             out.append(f"velocity constraint {name!r}: residual {levels['k'][i]:.3g}")
     return out
-
-
-def nearest(work: Workspace, t: float, row: np.ndarray) -> None:
-    """Move a row to the nearest one that satisfies the constraints (positions, then velocities), in place.
-
-    Gauss-Newton with the full Jacobian, damped by nothing: restarted from where it got to until it converges.
-    """
-    system, layout = work.assembly.system, work.assembly.layout
-    if system.nlam + system.nmu == 0:
-        return
-    stages = _nearest_stages(work)
-    trial = row.copy()
-    for _ in range(10):
-        code = work.project(t, trial, stages)
-        if code == USER_ERROR:
-            error = work.assembly.take_error()
-            raise error if error is not None else ModelError("a model function failed at the initial values.")
-        if code == 0:
-            row[:] = trial
-            return
-        if not np.all(np.isfinite(trial)):
-            break
-    left = violations(work, t, row, 1e-10)
-    q = ", ".join(f"{x:.4g}" for x in row[layout.slice("q")])
-    raise InconsistentError(
-        f"no consistent state was found near q0 = [{q}]: {'; '.join(left)}. The constraints may contradict each other "
-        f"there; start from a better guess."
-    )
-
-
-def _nearest_stages(work: Workspace) -> list[Stage]:
-    """Sequential Gauss-Newton projection, compiled when first needed."""
-    assembly = work.assembly
-    cache: dict[Any, Any] = assembly.system.__dict__.setdefault("_nearest", {})
-    if assembly.layout not in cache:
-        data = StageData.make(assembly.system, assembly.layout)
-        systems = Projection(iteration="gauss-newton", invariants=False).stages(data)
-        cache[assembly.layout] = systems, build_kernels([r for s in systems for r in s.requests()])
-    systems, kernels = cache[assembly.layout]
-    stages = [s.bind(kernels) for s in systems]
-    for stage in stages:
-        data_of(stage.newton)[1 + assembly.layout.n :] = np.concatenate([work.p, np.zeros(assembly.system.nphi)])
-        stage.whole[LIMIT] = 50
-    return stages
