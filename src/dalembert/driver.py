@@ -107,21 +107,23 @@ def solve(
     arguments.check_choice("method", method, Integrator, "da.BDF()")
     if formulation is not None:
         arguments.check_choice("formulation", formulation, Formulation, "da.Index1()")
+    n = system.nq + system.nv + system.nr
+    tolerances = {"rtol": arguments.tolerance("rtol", rtol, n), "atol": arguments.tolerance("atol", atol, n)}
+    p = system.parameters.vector(parameters)
+    values = {**system.initial_values(q0, v0), "r": r0, "w": w0, "s": s0}
     automatic, reason = None, "start"
     if isinstance(method, str) and method == "auto":
-        automatic = Automatic(system, formulation, projection, float(np.min(rtol)), h is not None)
-        choice = automatic.first()
+        automatic = Automatic(system, formulation, projection, float(tolerances["rtol"].min()), h is not None)
+        choice = automatic.first(t0, values, p)
         the_method, the_formulation, reason = choice.method.for_run(h is not None), choice.formulation, choice.reason
     else:
         the_method = as_method(method).for_run(h is not None)
         the_formulation = as_formulation(formulation, the_method.default_formulation)
     the_method.check(system, the_formulation)
-    n = system.nq + system.nv + system.nr
     plan = Plan(
         t0=t0,
         t1=t1,
-        rtol=arguments.tolerance("rtol", rtol, n),
-        atol=arguments.tolerance("atol", atol, n),
+        **tolerances,
         max_step=arguments.positive("max_step", max_step),
         max_steps=arguments.max_steps(max_steps),
         h=h,
@@ -134,9 +136,9 @@ def solve(
         method=the_method,
         formulation=the_formulation,
         projection=as_projection(projection, system, the_formulation, the_method),
-        p=system.parameters.vector(parameters),
+        p=p,
         t=t0,
-        values={**system.initial_values(q0, v0), "r": r0, "w": w0, "s": s0},
+        values=values,
         initial=initial,
         first_step=first_step if first_step is None else arguments.positive("first_step", first_step),
         reason=reason,

@@ -185,14 +185,9 @@ def assemble(
     multiplier_system = multiplier_stage(data)
     rows = _sample_rows(layout, start["row"])
     t, p, h = start["t"], start["p"], start["h"]
-    phi0 = np.zeros(system.nphi)
 
     def planned(stage: StageSystem) -> StageSystem:
-        index = layout.indices(stage.blocks)
-        return stage.planned(
-            [(np.concatenate([row[index], np.zeros(stage.system.n - index.size)]), np.concatenate([[t], row, p, phi0]))
-             for row in rows]
-        )  # fmt: skip
+        return planned_stage(stage, t, start["row"], p)
 
     dense_systems = [planned(s.named(f"dense-{s.system.name}")) for s in dense_systems]
     multiplier_system = planned(multiplier_system)
@@ -233,6 +228,17 @@ def assemble(
     return Assembly(
         system, layout, kernels, step_system, stage_systems, multiplier_system, equations.labels, n_past, n_last,
         dense, projection is None or projection.steps, np.array(both.sparsity().row(), dtype=int),
+    )  # fmt: skip
+
+
+def planned_stage(stage: StageSystem, t: float, row0: np.ndarray, p: np.ndarray) -> StageSystem:
+    """With pivots chosen on states around a row; without, if there is no choice that serves them all."""
+    index = stage.layout.indices(stage.blocks)
+    nothing = np.zeros(stage.system.n - index.size)
+    invariants = np.zeros(int(stage.system.d.numel()) - 1 - row0.size - p.size)
+    return stage.planned(
+        [(np.concatenate([row[index], nothing]), np.concatenate([[t], row, p, invariants]))
+         for row in _sample_rows(stage.layout, row0)]
     )  # fmt: skip
 
 

@@ -11,8 +11,9 @@ It hands back when its steps are so short that explicit ones would cost less.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -28,10 +29,11 @@ from dalembert.numerics.multipliers import multiplier_stage
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, RESIDUALS
 from dalembert.numerics.projection import Projection
 from dalembert.numerics.stage import StageData
-from dalembert.runtime.assembly import Workspace, make_layout
+from dalembert.runtime.assembly import Workspace, make_layout, planned_stage
 from dalembert.runtime.prepare import as_projection
 from dalembert.runtime.segments import Segment, Start, carry_on
 from dalembert.runtime.spectrum import spectrum
+from dalembert.runtime.start import initial_row
 from dalembert.status import Status
 
 LOOK_AFTER = 16  # steps; then after twice as many, and so on
@@ -69,39 +71,32 @@ class Automatic:
     _patience: int = 1
     _looks: int = 0
 
-    def first(self) -> Choice:
-        """What to begin with."""
+    def first(self, t: float, values: Mapping[str, Any], p: np.ndarray) -> Choice:
+        """What to begin with, at these initial values."""
         form = as_formulation(self.formulation, "index-1")
         if self.fixed:
             return Choice(BDF(), form, "auto: prescribed steps")
         if form.name not in Explicit.takes:
             return Choice(BDF(), form, f"auto: the formulation {form.name} was asked for")
-        why = self._not_explicit()
-        if why:
-            return self._implicit(form, f"auto: {why}")
-        return Choice(Explicit(), form, "auto: not stiff as far as is known")
-
-    def _not_explicit(self) -> str:
-        """Why the accelerations cannot be computed stage by stage; empty if they can."""
         cache: dict[str, str] = self.system.__dict__.setdefault("_not_explicit", {})
         if "why" not in cache:
-            system, why = self.system, ""
-            equations = multiplier_stage(StageData.make(system, make_layout(system, BDF(), Index1()))).system
-            if system.calls:
-                why = "black boxes"
-            elif not equations.linear:
-                why = "friction, auxiliary variables or contact coordinates make the accelerations implicit"
-            elif equations.n > LARGEST_EXPLICIT:
-                why = f"a large system ({equations.n} accelerations and multipliers)"
-            cache["why"] = why
-        return cache["why"]
+            cache["why"] = _not_explicit(self.system, t, values, p)
+        if cache["why"]:
+            return self._implicit(form, f"auto: {cache['why']}")
+        return Choice(Explicit(), form, "auto: not stiff as far as is known")
 
     def _implicit(self, formulation: Formulation, reason: str) -> Choice:
         """For stiff systems, and those whose accelerations are implicit."""
         system = self.system
         n = system.nv + system.nlam + system.nmu + system.nr + system.nw + system.ns
         method: Integrator = BDF()
-        if system.space.flat and n <= LARGEST_RADAU and system.nq and formulation.name in Radau.takes:
+        if (
+            system.space.flat
+            and n <= LARGEST_RADAU
+            and system.nq
+            and not system.calls
+            and formulation.name in Radau.takes
+        ):
             five = (n <= LARGEST_STAGE and self.rtol < LOOSE) or (n <= LARGEST_STAGE_TIGHT and self.rtol < TIGHT)
             method = Radau(stages=5 if five else 3)
         return Choice(method, formulation, reason)
@@ -109,7 +104,8 @@ class Automatic:
     # ------------------------------------------------------------------ during the run
     def watched(self, start: Start) -> Start:
         """The same start, watched from now on if there is another method to change to."""
-        if self.fixed or start.formulation.name not in Explicit.takes or self._not_explicit():
+        why = self.system.__dict__.get("_not_explicit", {}).get("why")
+        if self.fixed or start.formulation.name not in Explicit.takes or why:
             return start
         pause = self._stiff if isinstance(start.method, Explicit) else self._relaxed
         return replace(start, pause=pause, look_every=LOOK_AFTER)
@@ -119,7 +115,8 @@ class Automatic:
         t, row = float(run.real[runstate.T]), run.rows[run.slots[1]]
         if run.whole[runstate.STEPS] == 0:
             found = spectrum(work, t, row)
-            return bool(np.any(_damped(found) & (np.abs(found) * abs(run.real[runstate.T_END] - t) > MANY_TIMES)))
+            slow = max(MANY_TIMES / abs(run.real[runstate.T_END] - t), MUCH_FASTER * found.real.max(initial=0.0))
+            return bool(np.any(_damped(found) & (np.abs(found) > slow)))
         h, motion = abs(float(run.real[runstate.H_ACCEPTED])), _rate_of_motion(run, work)
         z = float(row[work.assembly.layout.slice(STIFFNESS)][0])
         if self._waits() or (z < NEAR_LIMIT and z < MUCH_FASTER * motion * h):
@@ -161,6 +158,21 @@ class Automatic:
             first_step=abs(float(last.result.state.real[runstate.H])),
         )  # fmt: skip
         return self.watched(start)
+
+
+def _not_explicit(system: System, t: float, values: Mapping[str, Any], p: np.ndarray) -> str:
+    """Why the accelerations cannot be computed stage by stage; empty if they can."""
+    if system.calls:
+        return "black boxes"
+    layout = make_layout(system, BDF(), Index1())
+    stage = multiplier_stage(StageData.make(system, layout))
+    if not stage.system.linear:
+        return "friction, auxiliary variables or contact coordinates make the accelerations implicit"
+    if stage.system.n > LARGEST_EXPLICIT:
+        return f"a large system ({stage.system.n} accelerations and multipliers)"
+    if stage.system.n and planned_stage(stage, t, initial_row(system, layout, **values), p).system.plan is None:
+        return "no order of pivots serves near the initial values"
+    return ""
 
 
 def _rate_of_motion(run: runstate.Run, work: Workspace) -> float:
