@@ -62,7 +62,8 @@ def solve(
     q0, v0
         Initial positions (nq,) and velocities (nv,), consistent with the constraints; v0 defaults to rest.
     method, formulation
-        Names or objects, see `dalembert.methods` and `dalembert.formulations`.
+        Names or objects, see `dalembert.methods` and `dalembert.formulations`. "auto" chooses, changes the method when
+        stiffness comes or goes, and says why in ``stats.segments``.
     projection
         "default" (what suits the formulation), None, or a `dalembert.Projection`.
     rtol, atol
