@@ -421,7 +421,7 @@ def _solution(
         system_name=system.name,
         dense=options.t_eval is None,
         evaluator=dense,
-        hermite=bool(result.state.places[0]),
+        hermite=bool(result.state.places[0]) and system.space.flat,  # on a group it takes the model
         drift_of=drift,
         energy_of=energy if system.energy is not None else None,
         extra={name: result.rows[:, layout.slice(name)] for name, size in layout.blocks if _shown(name) and size},

@@ -169,7 +169,7 @@ class Solution:
         at = dict(zip((*PARTS, "r_dot"), starts, strict=False))
         places = np.zeros(N_PLACES, dtype=np.int64)
         if self.hermite:
-            places[:] = [1, at["q"], at["v"], at["a"], self.v.shape[1], at["r"], at["r_dot"], r_dot.shape[1]]
+            places[:8] = [1, at["q"], at["v"], at["a"], self.v.shape[1], at["r"], at["r_dot"], r_dot.shape[1]]
         out = np.empty((times.size, starts[-1]))
         rows = np.ascontiguousarray(np.hstack(blocks), dtype=float)
         nodes, orders = np.ascontiguousarray(self.t, dtype=float), np.ascontiguousarray(self.orders, dtype=np.int64)
