@@ -26,15 +26,20 @@ def test_steady_motion_is_consistent_with_its_multipliers() -> None:
         assert np.hypot(*state.a[:2]) == pytest.approx(0.5 * abs(SPIN) * PRECESSION, rel=1e-12)
 
 
-@pytest.mark.parametrize("method", [da.Explicit(8), da.Radau(3), da.BDF()], ids=lambda m: m.describe())
-def test_steady_motion(method: Any) -> None:
+@pytest.mark.parametrize(
+    ("method", "most"),
+    [(da.Explicit(8), 1e-10), (da.Radau(3), 5e-8), (da.BDF(), 1e-5)],
+    ids=lambda m: m.describe() if hasattr(m, "describe") else None,
+)
+def test_steady_motion(method: Any, most: float) -> None:
+    """A change of the rates by d moves the disc by 10 d within this time; BDF makes eight times as many steps."""
     sol = da.solve(
         PROBLEM.system, (0, 10), PROBLEM.q0, PROBLEM.v0, method=method, formulation="index-1", rtol=1e-10, atol=1e-10
     )
     assert sol.success, sol.message
     exact = PROBLEM.reference(sol.t[-1])
     for name in ("q", "v", "lam", "mu"):
-        assert np.abs(getattr(sol, name)[-1] - exact[name]).max() < 1e-7, name
+        assert np.abs(getattr(sol, name)[-1] - exact[name]).max() < most, name
 
 
 @pytest.mark.parametrize("end", [50.0, pytest.param(1000.0, marks=pytest.mark.slow)])
