@@ -47,7 +47,7 @@ def make_solution(story: Story, plan: Plan) -> Solution:
         drift_of=lambda: _drift(segments),
         energy_of=(lambda: _energy(segments)) if system.energy is not None else None,
         extra=_extra(segments),
-        hermite=tuple(bool(s.result.state.places[0]) for s in segments),
+        hermite=tuple(bool(s.result.state.places[0]) and system.space.flat for s in segments),  # else the model is needed
         breaks=tuple(np.cumsum([s.result.t.size for s in segments[:-1]]).tolist()),
     )
 

@@ -184,7 +184,7 @@ class Solution:
         at = dict(zip((*PARTS, "r_dot"), starts, strict=False))
         places = np.zeros(N_PLACES, dtype=np.int64)
         if hermite:
-            places[:] = [1, at["q"], at["v"], at["a"], self.v.shape[1], at["r"], at["r_dot"], r_dot.shape[1]]
+            places[:8] = [1, at["q"], at["v"], at["a"], self.v.shape[1], at["r"], at["r_dot"], r_dot.shape[1]]
         out = np.empty((times.size, starts[-1]))
         rows = np.ascontiguousarray(np.hstack([x[segment] for x in blocks]), dtype=float)
         nodes = np.ascontiguousarray(self.t[segment], dtype=float)

@@ -88,14 +88,35 @@ def lifted(system: System, q0: ca.SX, local: Mapping[str, ca.SX]) -> dict[str, c
     space = system.space
     if not isinstance(space, Group) or space.flat:
         return dict(local)
-    y, rate = ca.SX.sym("y", system.nv), ca.SX.sym("rate", system.nv)
-    velocity = ca.SX(space.tangent(y)) @ rate
-    turning = ca.jtimes(velocity, y, rate)
-    both = ca.vertcat(y, rate)
-    at = ca.vertcat(local["q"], local["v"])
+    velocity, turning = _velocity(space, local["q"], local["v"])
     return {
         **local,
         "q": ca.SX(space.move(q0, local["q"])),
-        "v": ca.substitute(velocity, both, at),
-        "a": ca.SX(space.tangent(local["q"])) @ local["a"] + ca.substitute(turning, both, at),
+        "v": velocity,
+        "a": ca.SX(space.tangent(local["q"])) @ local["a"] + turning,
     }
+
+
+def _velocity(space: Group, y: ca.SX, rate: ca.SX) -> tuple[ca.SX, ca.SX]:
+    """v = T(y) y' and the part T' y' of its derivative."""
+    at, along = ca.SX.sym("y", space.nv), ca.SX.sym("rate", space.nv)
+    velocity = ca.SX(space.tangent(at)) @ along
+    both, given = ca.vertcat(at, along), ca.vertcat(y, rate)
+    return tuple(ca.substitute([velocity, ca.jtimes(velocity, at, along)], [both], [given]))  # type: ignore[return-value]
+
+
+def local_form(system: System, q0: ca.SX, there: Mapping[str, ca.SX], guess: ca.SX) -> dict[str, ca.SX]:
+    """y, y', y'' of a position, velocity and acceleration: `lifted` undone.
+
+    y = log(q_0^-1 q) has several values where rotations are concerned; the one near the guess is meant: q is met by
+    steps y += T(y)^-1 log((q_0 exp(y))^-1 q), which converge like Newton's.
+    """
+    space = as_group(system)
+    y = guess
+    for _ in range(3):
+        at = ca.SX.sym("y", space.nv)
+        missing = ca.SX(space.difference(space.move(q0, at), there["q"]))
+        y = ca.substitute(at + ca.SX(space.tangent_inverse(at)) @ missing, at, y)
+    back = ca.SX(space.tangent_inverse(y))
+    rate = back @ there["v"]
+    return {"q": y, "v": rate, "a": back @ (there["a"] - _velocity(space, y, rate)[1])}

@@ -11,7 +11,8 @@ With the momentum p = M v and the force F = f + (dM/dt) v, so that p' = F - G^T 
     q_1 = q_0 + h/2 (v_a + v_b),   0 = g(q_1)
     p_1 = p- + h/2 (F(q_1, v_b) - G(q_1)^T nu),    0 = g'(q_1, v_1)
 
-Order 2. A step of order 4 or 6 is a symmetric composition of 3 or 7 such steps of sizes gamma_i h.
+Order 2. A step of order 4 or 6 is a symmetric composition of 3 or 7 such steps of sizes gamma_i h. On groups the
+substep is that of `lie_rattle`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import numpy as np
 
 from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.base import Integrator, StepData, StepEquations, register
+from dalembert.integrators.lie_rattle import PARTS as LIE_PARTS
+from dalembert.integrators.lie_rattle import check_mass, lie_guess, lie_substep
 from dalembert.integrators.stages import last_row_function
 from dalembert.model.point import Environment, Point
 from dalembert.model.system import System
@@ -71,6 +74,8 @@ class Rattle(Integrator):
     in_row: ClassVar[bool] = False
     one_step: ClassVar[bool] = True
     own_multipliers: ClassVar[bool] = False
+    on_groups: ClassVar[bool] = True
+    keeps_constraints: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.order not in GAMMA or isinstance(self.order, bool):
@@ -109,71 +114,90 @@ class Rattle(Integrator):
                 raise OptionError(f"Rattle is for conservative systems with constraints g(q) = 0; this one has {what}.")
         if not system.nq:
             raise OptionError("Rattle integrates second-order systems; this one is of first order. Use BDF.")
+        if not system.space.flat:
+            check_mass(system)
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
-        sizes = {"va": system.nv, "vb": system.nv, "q": system.nv, "v": system.nv, "lam": system.nlam,
-                 "nu": system.nlam}  # fmt: skip
-        return [Unknown(f"{name}{i}", sizes[name], False) for i in range(len(GAMMA[self.order])) for name in PARTS]
+        parts = _sizes(system).items()
+        return [Unknown(f"{name}{i}", size, False) for i in range(len(GAMMA[self.order])) for name, size in parts]
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
         return [u for u in formulation.unknowns(system) if u.name in ("q", "v", "r", "lam")]
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
-        block = {"va": "v", "vb": "v", "q": "q", "v": "v", "lam": "lam", "nu": "lam"}
-        index = np.concatenate([layout.indices((block[name],)) for _ in GAMMA[self.order] for name in PARTS])
-        return np.ascontiguousarray([index, np.zeros_like(index)], dtype=np.int64)
+        index = {n: layout.indices((b,)) for n, b in
+                 {"va": "v", "vb": "v", "q": "q", "v": "v", "lam": "lam", "nu": "lam"}.items()}  # fmt: skip
+        index["y"] = index["q"][system.space.measured_by]  # motions count in the units of the numbers they change
+        each = np.concatenate([index[name] for name in _sizes(system)])
+        rows = np.tile(each, len(GAMMA[self.order]))
+        return np.ascontiguousarray([rows, np.zeros_like(rows)], dtype=np.int64)
 
     def equations(
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
     ) -> StepEquations:
-        system = env.system
-        old = {n: data.first[layout.slice(n)] for n in ("q", "v", "lam")}
-        q, v, t = old["q"], old["v"], data.t - data.h
+        system, flat, sizes = env.system, env.system.space.flat, _sizes(env.system)
+        q, v, lam = (data.first[layout.slice(n)] for n in ("q", "v", "lam"))
+        t, end = data.t - data.h, q
         labels: list[str] = []
-        residuals, rows, columns = [], [], []
+        residuals, columns = [], []
         start: list[ca.SX] = []
         position = 0
+        # multiplier columns are scaled by 1/h, those of positions by h; all rows are in units of momenta or velocities
+        scales = {"q": data.h, "y": data.h, "lam": 1 / data.h, "nu": 1 / data.h}
         for gamma in GAMMA[self.order]:
             h = float(gamma) * data.h
             part = {}
-            for name in PARTS:
-                size = system.nlam if name in ("lam", "nu") else system.nv
+            for name, size in sizes.items():
                 part[name] = ca.reshape(x[position : position + size], size, 1)
                 position += size
-            first = env.at(t=t, q=q, v=part["va"])
-            last = env.at(t=t + h, q=part["q"], v=part["vb"])
-            end = env.at(t=t + h, q=part["q"], v=part["v"])
-            # p- / h etc. in units of velocities; multiplier columns are scaled by 1/h, constraint rows by 1/h
-            blocks = [
-                ("half kick", first.mass @ (part["va"] - v) - h / 2 * _force(env, first, part["lam"]), 1.0),
-                ("momentum", last.mass @ part["vb"] - first.mass @ part["va"], 1.0),
-                ("drift", (part["q"] - q) / h - (part["va"] + part["vb"]) / 2, 1.0),
-                ("constraints", last.g / h, 1.0),
-                ("half kick", last.mass @ (part["v"] - part["vb"]) - h / 2 * _force(env, last, part["nu"]), 1.0),
-                ("constraints'", end.g_dot, 1.0),
-            ]
-            for label, expr, scale in blocks:
-                if expr.numel():
-                    labels += [label] * int(expr.numel())
-                    residuals.append(expr)
-                    rows.append(ca.SX.ones(expr.numel(), 1) * scale)
-            scales = {"q": data.h, "lam": 1 / data.h, "nu": 1 / data.h}
-            columns += [ca.SX.ones(part[n].numel(), 1) * scales.get(n, 1.0) for n in PARTS]
-            guess = {"va": v, "vb": v, "q": q + h * v, "v": v, "lam": old["lam"], "nu": old["lam"]}
-            start += [ca.substitute(guess[n], x, ca.vertcat(*start, ca.SX.zeros(x.numel() - _length(start), 1)))
-                      for n in PARTS]  # fmt: skip
+            blocks = (_substep if flat else lie_substep)(env, t, h, q, v, part)
+            for label, expr in blocks:
+                labels += [label] * int(expr.numel())
+                residuals.append(expr)
+            columns += [ca.SX.ones(size, 1) * scales.get(n, 1.0) for n, size in sizes.items()]
+            guess = {"va": v, "vb": v, "v": v, "lam": lam, "nu": lam}
+            guess |= {"q": q + h * v} if flat else lie_guess(system, q, h * v)
+            before = ca.vertcat(*start, ca.SX.zeros(x.numel() - _length(start), 1))
+            start += [ca.substitute(guess[n], x, before) for n in sizes]
+            # on a group the new position is an element to rounding, however far Newton went
+            end = part["q"] if flat else ca.SX(system.space.move(end, part["y"]))
             q, v, t = part["q"], part["v"], t + h
+        residual = ca.densify(ca.vertcat(*residuals))
         return StepEquations(
             labels=labels,
-            residual=ca.densify(ca.vertcat(*residuals)),
-            rows=ca.vertcat(*rows),
+            residual=residual,
+            rows=ca.SX.ones(residual.numel(), 1),
             columns=ca.vertcat(*columns),
-            update=ca.densify(ca.vertcat(q, v, part["nu"])),
+            update=ca.densify(ca.vertcat(end, v, part["nu"])),
             start=ca.densify(ca.vertcat(*start)),
         )
 
     def coefficient_function(self) -> int:
         return last_row_function()
+
+
+def _sizes(system: System) -> dict[str, int]:
+    """Unknowns of a substep, with their sizes, in their order."""
+    sizes = {"va": system.nv, "vb": system.nv, "v": system.nv, "y": system.nv, "q": system.nq, "lam": system.nlam,
+             "nu": system.nlam}  # fmt: skip
+    return {name: sizes[name] for name in (PARTS if system.space.flat else LIE_PARTS)}
+
+
+def _substep(
+    env: Environment, t: ca.SX, h: ca.SX, q: ca.SX, v: ca.SX, part: dict[str, ca.SX]
+) -> list[tuple[str, ca.SX]]:
+    """Equations of one substep, see the head."""
+    first = env.at(t=t, q=q, v=part["va"])
+    last = env.at(t=t + h, q=part["q"], v=part["vb"])
+    end = env.at(t=t + h, q=part["q"], v=part["v"])
+    return [
+        ("half kick", first.mass @ (part["va"] - v) - h / 2 * _force(env, first, part["lam"])),
+        ("momentum", last.mass @ part["vb"] - first.mass @ part["va"]),
+        ("drift", (part["q"] - q) / h - (part["va"] + part["vb"]) / 2),
+        ("constraints", last.g / h),
+        ("half kick", last.mass @ (part["v"] - part["vb"]) - h / 2 * _force(env, last, part["nu"])),
+        ("constraints'", end.g_dot),
+    ]
 
 
 def _force(env: Environment, point: Point, lam: ca.SX) -> ca.SX:

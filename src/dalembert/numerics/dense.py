@@ -7,7 +7,7 @@
 
 Multistep methods of first order: the polynomial through past rows that the method itself is made of.
 
-All others (flat spaces): Hermite interpolation between the two ends of a step, s = (t - t0) / h,
+All others: Hermite interpolation between the two ends of a step, s = (t - t0) / h,
 
     q(s) = the quintic through q, v, a of both ends,     v(s) = q'(s) / h
 
@@ -21,6 +21,10 @@ taken up by
 
 and r like v. Every sweep gains an order, to O(h^12) in q and O(h^10) in v. Here v is not q': errors of q, divided by h,
 would be larger than those of v. Sweeps that do not contract (steps much longer than the fastest motion) are dropped.
+
+On a group all of this is done in the chart of the step, q = q_0 exp(y), with y, y', y'' in the places of q, v, a:
+v = T(y) y' and a = T(y) y'' + T' y' lead there and back. The branch of y is the one that continues the motion, see
+`integrators.positions.local_form`.
 
 On index 3 the velocities at the ends are off by M^-1 G^T (.) [HW96, VII.6]: projected in the metric of the mass matrix
 they are as accurate as the positions. See `projection.between_steps`.
@@ -37,20 +41,25 @@ from dalembert.numerics.hermite import (
     AT_R_DOT,
     AT_V,
     CORRECTIONS,
+    GUESS,
     HERMITE,
     INNER,
     LEFT,
+    LIFT,
+    LOCAL,
     N_R,
     N_V,
+    ORIGIN,
     POINTS,
     RIGHT,
     TRIAL,
+    WORK,
     cubic,
     hermite,
     quintic,
 )
 from dalembert.numerics.interpolation import lagrange_weights, stored_points
-from dalembert.numerics.native import inner
+from dalembert.numerics.native import call_kernel, inner
 from dalembert.numerics.newton import CONVERGED
 from dalembert.numerics.runstate import (
     HISTORY,
@@ -84,6 +93,30 @@ def settle(run, stages, multipliers, t, row):  # type: ignore[no-untyped-def]
 
 
 @inner
+def convert(run, kernel, row):  # type: ignore[no-untyped-def]
+    """Positions, velocities and accelerations of a row out of or into the chart of the step, in place; groups only."""
+    if run.places[kernel] != 0:
+        dense = run.dense
+        call_kernel(run.places[kernel], row.ctypes.data, dense[ORIGIN].ctypes.data, dense[WORK].ctypes.data)
+        copy(dense[WORK], row)
+
+
+@inner
+def enter_chart(run, h):  # type: ignore[no-untyped-def]
+    """Both ends in the chart that has its origin at the left one: there y = 0, y' = v, y'' = a."""
+    dense, places = run.dense, run.places
+    if places[LIFT] == 0:
+        return
+    copy(dense[LEFT], dense[ORIGIN])
+    for j in range(places[N_V]):
+        iv, ia = places[AT_V] + j, places[AT_A] + j
+        dense[LEFT, places[AT_Q] + j] = 0.0
+        mean = 0.5 * (dense[LEFT, iv] + dense[RIGHT, iv])
+        dense[GUESS, places[AT_Q] + j] = h * (mean + h * (dense[LEFT, ia] - dense[RIGHT, ia]) / 12.0)
+    convert(run, LOCAL, dense[RIGHT])
+
+
+@inner
 def prepare(run, stages, multipliers, t0, left, t1, right):  # type: ignore[no-untyped-def]
     """Ends and corrections of the interpolant of one step, into run.dense."""
     dense = run.dense
@@ -92,9 +125,12 @@ def prepare(run, stages, multipliers, t0, left, t1, right):  # type: ignore[no-u
     code = settle(run, stages, multipliers, t0, dense[LEFT])
     if code == CONVERGED:
         code = settle(run, stages, multipliers, t1, dense[RIGHT])
-    if code != CONVERGED or run.whole[INNER_POINTS] == 0:
+    if code != CONVERGED:
         return code
     h, last = t1 - t0, np.inf
+    enter_chart(run, h)
+    if run.whole[INNER_POINTS] == 0:
+        return code
     begin(dense, run.places, h)
     for _ in range(SWEEPS):
         change = sweep(run, stages, multipliers, t0, h)
@@ -110,7 +146,7 @@ def prepare(run, stages, multipliers, t0, left, t1, right):  # type: ignore[no-u
 @inner
 def begin(dense, places, h):  # type: ignore[no-untyped-def]
     """Corrections that make v the derivative of the quintic, to begin with."""
-    dense[CORRECTIONS:] = 0.0
+    dense[CORRECTIONS : CORRECTIONS + INNER] = 0.0
     left, right = dense[LEFT], dense[RIGHT]
     for i in range(INNER):
         for j in range(places[N_V]):
@@ -146,8 +182,12 @@ def sweep(run, stages, multipliers, t0, h):  # type: ignore[no-untyped-def]
         for j in range(row.size):
             row[j] = (1.0 - s) * dense[LEFT, j] + s * dense[RIGHT, j]
         hermite(dense[LEFT], dense[RIGHT], dense, places, True, s, h, row)
+        if places[LIFT] != 0:
+            copy(row, dense[GUESS])
+        convert(run, LIFT, row)
         if settle(run, stages, multipliers, t0 + s * h, row) != CONVERGED:
             return np.nan
+        convert(run, LOCAL, row)
         for j in range(places[N_V]):
             ia = places[AT_A] + j
             a = quintic(dense[LEFT], dense[RIGHT], places, j, s, h)[2]
@@ -176,6 +216,7 @@ def between(run, stages, multipliers, order, t, out):  # type: ignore[no-untyped
         h = run.nodes[1] - run.nodes[2]
         s = (t - run.nodes[2]) / h
         hermite(run.dense[LEFT], run.dense[RIGHT], run.dense, run.places, run.whole[INNER_POINTS] > 0, s, h, out)
+        convert(run, LIFT, out)
     return settle(run, stages, multipliers, t, out)
 
 
@@ -232,6 +273,7 @@ def _evaluate(run, stages, multipliers, nodes, rows, orders, times, out):  # typ
             h = nodes[low] - nodes[low - 1]
             s = (t - nodes[low - 1]) / h
             hermite(run.dense[LEFT], run.dense[RIGHT], run.dense, run.places, run.whole[INNER_POINTS] > 0, s, h, row)
+            convert(run, LIFT, row)
         if settle(run, stages, multipliers, t, row) != CONVERGED:
             failures += 1
     return failures

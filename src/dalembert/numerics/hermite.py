@@ -10,12 +10,15 @@ from dalembert.numerics.native import inner
 INNER = 6  # points inside of a step
 EPS = float(np.finfo(float).eps)
 
-# positions in Run.places: Hermite or not, where blocks begin, and their sizes
-HERMITE, AT_Q, AT_V, AT_A, N_V, AT_R, AT_R_DOT, N_R = range(8)
-N_PLACES = 8
-# rows of Run.dense: both ends, a trial, then the corrections d_i, e_i (in the places of q, v and r)
+# positions in Run.places: Hermite or not, where blocks begin, and their sizes; on groups the kernels that leave and
+# enter the chart of a step
+HERMITE, AT_Q, AT_V, AT_A, N_V, AT_R, AT_R_DOT, N_R, LIFT, LOCAL = range(10)
+N_PLACES = 10
+# rows of Run.dense: both ends, a trial, then the corrections d_i, e_i (in the places of q, v and r); on groups the
+# origin of the chart, next to it a guess of y, and work space
 LEFT, RIGHT, TRIAL, CORRECTIONS = range(4)
-N_DENSE_ROWS = CORRECTIONS + INNER
+ORIGIN, GUESS, WORK = range(CORRECTIONS + INNER, CORRECTIONS + INNER + 3)
+N_DENSE_ROWS = WORK + 1
 
 
 def _factors(power: int, derivative: int) -> np.ndarray:

@@ -10,6 +10,7 @@ from dalembert.problems import free as free
 from dalembert.problems import friction as friction
 from dalembert.problems import heavy_top as heavy_top
 from dalembert.problems import jay_negrut as jay_negrut
+from dalembert.problems import leaning_disc as leaning_disc
 from dalembert.problems import massless as massless
 from dalembert.problems import maxwell as maxwell
 from dalembert.problems import moving_pivot as moving_pivot

@@ -16,6 +16,7 @@ import numpy as np
 from dalembert.compiler import Kernel
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator, StepData, StepEquations
+from dalembert.integrators.positions import lifted, local_form
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.compiled import map_rows, single_stage
@@ -223,6 +224,8 @@ def assemble(
         # the loop keeps x, d, F and dx one behind the other
         behind_x = ca.vertcat(step_system.d, ca.SX.sym("F", step_system.n), dx)
         requests.append(Request("response", step_system.x, behind_x, estimate, step_system.env))
+    if method.hermite_order is not None and not system.space.flat:
+        requests += _chart_requests(system, layout)
     dense = stage_systems if between == projection else dense_systems
     kernels = build_kernels(requests)
     return Assembly(
@@ -347,6 +350,24 @@ def _level_requests(system: System, layout: Layout) -> tuple[list[Request], ca.S
     if system.energy is not None:
         out.append(Request("energy", row, data, point.energy, env))
     return out, both
+
+
+def _chart_requests(system: System, layout: Layout) -> list[Request]:
+    """Dense output on a group: rows out of and into the chart of a step, whose origin and guess of y are rows too."""
+    row, origin, guess = (ca.SX.sym(name, layout.n) for name in ("row", "origin", "guess"))
+    part, q0, at = layout.split(row), origin[layout.slice("q")], layout.slice("q").start
+    place = slice(at, at + system.nv)  # y stands where q begins
+    out = lifted(system, q0, {"q": row[place], "v": part["v"], "a": part["a"]})
+    local = local_form(system, q0, {n: part[n] for n in ("q", "v", "a")}, guess[place])
+    local["q"] = ca.vertcat(local["q"], ca.SX.zeros(system.nq - system.nv, 1))
+
+    def whole(made: dict[str, ca.SX]) -> ca.SX:
+        return ca.densify(ca.vertcat(*[made.get(name, part[name]) for name, _ in layout.blocks]))
+
+    return [
+        Request("lift", row, ca.vertcat(origin, guess), whole(out)),
+        Request("local", row, ca.vertcat(origin, guess), whole(local)),
+    ]
 
 
 def _monitor_request(system: System, formulation: Formulation, layout: Layout) -> Request:

@@ -11,7 +11,6 @@ import numpy as np
 
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator, Model
-from dalembert.model.system import System
 from dalembert.numerics import hermite, runstate
 from dalembert.numerics.compiled import evaluate, integrate
 from dalembert.numerics.layout import Layout
@@ -178,7 +177,7 @@ def _prepare(
     whole[runstate.REGULAR] = int(method.regular)
     whole[runstate.GUARDED] = int(options.rtol.min() >= ROUNDING)
     whole[runstate.N_DENSE] = len(assembly.dense)
-    places = _places(system, method, layout)
+    places = _places(work, method)
     # the quintic of both ends serves short steps; r is known with its first derivative only
     if places[hermite.HERMITE] and ((method.one_step and (method.hermite_order or 0) > 3) or system.nr):
         whole[runstate.INNER_POINTS] = hermite.INNER
@@ -230,15 +229,18 @@ def _prepare(
     )  # fmt: skip
 
 
-def _places(system: System, method: Integrator, layout: Layout) -> np.ndarray:
+def _places(work: Workspace, method: Integrator) -> np.ndarray:
     """Where the dense output finds q, v, a, r and r', if it is made from the ends of steps.
 
-    On a group q'' is not a: there, and for methods whose past rows are as good, the polynomial through these serves.
+    For methods whose past rows are as good, the polynomial through these serves. On a group q'' is not a: there are
+    kernels that lead to coordinates where it is, and back.
     """
+    system, layout, kernels = work.assembly.system, work.assembly.layout, work.assembly.kernels
     out = np.zeros(hermite.N_PLACES, dtype=np.int64)
-    if method.hermite_order is not None and system.space.flat:
+    if method.hermite_order is not None:
         at = (layout.slice(name).start for name in ("q", "v", "a"))
-        out[:] = [1, *at, system.nv, layout.slice("r").start, layout.slice("r_dot").start, system.nr]
+        chart = (kernels[name].address if name in kernels else 0 for name in ("lift", "local"))
+        out[:] = [1, *at, system.nv, layout.slice("r").start, layout.slice("r_dot").start, system.nr, *chart]
     return out
 
 

@@ -75,9 +75,9 @@ class Group(Space):
 
     # ------------------------------------------------------------------ what a group defines
     @property
+    @abstractmethod
     def part_names(self) -> tuple[str, ...]:
         """Names of the readable parts of an element."""
-        raise NotImplementedError
 
     @abstractmethod
     def _part(self, q: Any, name: str) -> Any: ...
