@@ -12,7 +12,7 @@ from dalembert.model.symbols import MEANING, NAMES
 from dalembert.model.system import System
 from dalembert.numerics.kernels import build_kernels
 from dalembert.numerics.newton import USER_ERROR
-from dalembert.numerics.projection import Projection
+from dalembert.numerics.projection import LEVELS, Projection
 from dalembert.numerics.stage import LIMIT, Stage, StageData
 from dalembert.runtime.assembly import Workspace, data_of
 from dalembert.status import InconsistentError, ModelError, OptionError, RedundantError
@@ -233,7 +233,7 @@ def violations(work: Workspace, t: float, row: np.ndarray, tolerance: float) -> 
     return out
 
 
-def nearest(work: Workspace, t: float, row: np.ndarray) -> None:
+def nearest(work: Workspace, t: float, row: np.ndarray, levels: tuple[str, ...] = LEVELS) -> None:
     """Move a row to the nearest one that satisfies the constraints (positions, then velocities), in place.
 
     Gauss-Newton with the full Jacobian, damped by nothing: restarted from where it got to until it converges.
@@ -241,7 +241,7 @@ def nearest(work: Workspace, t: float, row: np.ndarray) -> None:
     system, layout = work.assembly.system, work.assembly.layout
     if system.nlam + system.nmu == 0:
         return
-    stages = _nearest_stages(work)
+    stages = _nearest_stages(work, levels)
     trial = row.copy()
     for _ in range(10):
         code = work.project(t, trial, stages)
@@ -261,15 +261,16 @@ def nearest(work: Workspace, t: float, row: np.ndarray) -> None:
     )
 
 
-def _nearest_stages(work: Workspace) -> list[Stage]:
+def _nearest_stages(work: Workspace, levels: tuple[str, ...]) -> list[Stage]:
     """Sequential Gauss-Newton projection, compiled when first needed."""
     assembly = work.assembly
     cache: dict[Any, Any] = assembly.system.__dict__.setdefault("_nearest", {})
-    if assembly.layout not in cache:
+    key = assembly.layout, levels
+    if key not in cache:
         data = StageData.make(assembly.system, assembly.layout)
-        systems = Projection(iteration="gauss-newton", invariants=False).stages(data)
-        cache[assembly.layout] = systems, build_kernels([r for s in systems for r in s.requests()])
-    systems, kernels = cache[assembly.layout]
+        systems = Projection(iteration="gauss-newton", invariants=False, levels=levels).stages(data)
+        cache[key] = systems, build_kernels([r for s in systems for r in s.requests()])
+    systems, kernels = cache[key]
     stages = [s.bind(kernels) for s in systems]
     for stage in stages:
         data_of(stage.newton)[1 + assembly.layout.n :] = np.concatenate([work.p, np.zeros(assembly.system.nphi)])
