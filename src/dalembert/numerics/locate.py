@@ -28,7 +28,8 @@ from dalembert.numerics.runstate import (
     copy,
 )
 
-BEFORE, AFTER, TRIAL, INSIDE = 0, 1, 2, 3  # rows of event_values: ends of the step, a point tried, points between
+# rows of event_values: ends of the step, a point tried, how far from zero rounding errors reach, points between
+BEFORE, AFTER, TRIAL, NOISE, INSIDE = 0, 1, 2, 3, 4
 GOLDEN = 0.6180339887498949
 MOST_DIPS = 20  # points tried in the search for an extremum
 RESOLUTION = 2.2e-16  # of time
@@ -164,15 +165,36 @@ def place(j):  # type: ignore[no-untyped-def]
 
 
 @inner
-def rate(run, i, j):  # type: ignore[no-untyped-def]
-    """Derivative of event i at the end of piece j, up to a positive factor."""
-    h = run.nodes[1] - run.nodes[2]
-    known = h * run.event_values[place(j), run.whole[N_EVENTS] + i]
-    if not np.isnan(known):
-        return known
-    m = min(max(j, 1), EVENT_PIECES - 1)  # the parabola through three neighbours
-    f0, f1, f2 = run.event_values[place(m - 1), i], run.event_values[place(m), i], run.event_values[place(m + 1), i]
-    return 0.5 * (f2 - f0) + (j - m) * (f2 - 2.0 * f1 + f0)
+def turns(run, i, j):  # type: ignore[no-untyped-def]
+    """True if event i, of one sign at both ends of piece j, may come near to zero and go away again within it."""
+    n = run.whole[N_EVENTS]
+    direction = 1.0 if run.nodes[1] >= run.nodes[2] else -1.0
+    sign = 1.0 if run.event_values[place(j), i] > 0.0 else -1.0
+    first, last = run.event_values[place(j - 1), n + i], run.event_values[place(j), n + i]
+    if not (np.isnan(first) or np.isnan(last)):
+        return direction * sign * first < 0.0 and direction * sign * last > 0.0
+    return lowest(run, i, j - 1) or lowest(run, i, j)
+
+
+@inner
+def lowest(run, i, j):  # type: ignore[no-untyped-def]
+    """True if event i is nearer to zero at the end of piece j than at its neighbours."""
+    if j == 0 or j == EVENT_PIECES:
+        return False
+    here = abs(run.event_values[place(j), i])
+    return here < abs(run.event_values[place(j - 1), i]) and here <= abs(run.event_values[place(j + 1), i])
+
+
+@inner
+def onwards(run, i, before, after):  # type: ignore[no-untyped-def]
+    """The value that the next piece or step begins with.
+
+    A zero at the end has been counted: it is taken as crossed. An event that starts at zero has no sign (0) until it
+    has left it by more than rounding errors.
+    """
+    if before == 0.0:
+        return after if abs(after) > run.event_values[NOISE, i] else 0.0
+    return after if after != 0.0 else -before
 
 
 @inner
@@ -212,7 +234,7 @@ def search(run, stages, multipliers, parameters, output, order, i, first):  # ty
         right = run.nodes[1] if j == EVENT_PIECES else run.nodes[2] + h * j / EVENT_PIECES
         f_right = run.event_values[place(j), i]
         sign = 1.0 if f_left > 0.0 else -1.0
-        if f_left * f_right > 0.0 and sign * rate(run, i, j - 1) < 0.0 and sign * rate(run, i, j) > 0.0:
+        if sign * f_left > 0.0 and sign * f_right > 0.0 and turns(run, i, j):
             t = dip(run, stages, multipliers, parameters, order, i, left, right, sign)
             if not np.isnan(t):
                 evaluate_at(run, stages, multipliers, parameters, order, t, TRIAL)
@@ -221,11 +243,7 @@ def search(run, stages, multipliers, parameters, output, order, i, first):  # ty
                 bracketed(run, stages, multipliers, parameters, output, order, i, first, t, f, right, f_right)
         else:
             bracketed(run, stages, multipliers, parameters, output, order, i, first, left, f_left, right, f_right)
-        left = right
-        if f_right != 0.0 or f_left == 0.0:
-            f_left = f_right
-        else:  # an exact zero was counted now; take it as crossed
-            f_left = -f_left
+        left, f_left = right, onwards(run, i, f_left, f_right)
 
 
 @inner
@@ -267,8 +285,5 @@ def watch(run, stages, multipliers, parameters, output, order):  # type: ignore[
                 run.whole[TERMINAL] = j
     for i in range(n):
         run.event_values[BEFORE, n + i] = run.event_values[AFTER, n + i]
-        if run.event_values[AFTER, i] != 0.0 or run.event_values[BEFORE, i] == 0.0:
-            run.event_values[BEFORE, i] = run.event_values[AFTER, i]
-        else:  # a zero exactly at the end of a step was counted now; take it as crossed
-            run.event_values[BEFORE, i] = -run.event_values[BEFORE, i]
+        run.event_values[BEFORE, i] = onwards(run, i, run.event_values[BEFORE, i], run.event_values[AFTER, i])
     return stop

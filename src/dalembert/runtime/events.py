@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from dalembert.status import ModelError, OptionError
 from dalembert.tracing import Namespace, TraceError, to_sx, vector
 
 CLOSED = 1e-12  # a gap of this size, in units of the positions, is closed
+NOISE = 1e-13  # a value of this size, in units of its terms, may be rounding
 SLOW = 1e-13  # its rate is none if it is below this, in units of the velocities
 PRESSED = 1e-10  # its second derivative is none if it is below this, in units of the accelerations
 
@@ -154,6 +155,7 @@ class EventSet:
     kernel: Kernel | None = field(default=None)
     gaps: tuple[ca.Function | None, ...] = ()
     layout: Layout = field(default_factory=lambda: Layout(()))
+    scales: ca.Function | None = None  # (row, t, p) -> magnitudes of the terms that values and rates are made of
 
     @property
     def names(self) -> list[str]:
@@ -189,21 +191,46 @@ class EventSet:
         scales = max(1.0, q.max(initial=0.0)), np.abs(normal) @ v + np.abs(by_t[0]), np.abs(normal) @ a
         return Gap(float(f[0]), float(rate[0]), float(second[0]), normal, float(by_t[0]), *(float(x) for x in scales))
 
-    def touching(self, t: float, row: np.ndarray, p: np.ndarray) -> tuple[tuple[int, float], ...]:
-        """Gaps that are closed at a row, and the sign with which they leave: 1 upwards, 0 if they stay closed.
+    def sides(self, t: float, row: np.ndarray, p: np.ndarray, direction: float) -> dict[int, float]:
+        """Events that are zero at a row, and the side on which they are about to be."""
+        if self.kernel is None:
+            return {}
+        values, rates = np.split(np.asarray(self.kernel(row, np.concatenate([[t], p]))), 2)
+        return {int(i): direction * float(np.sign(rates[i])) for i in np.flatnonzero(values == 0.0)}
 
-        A closed gap that opens is open. So is one of bodies that are at rest to each other but pressed together: that
-        it closes at once is an event. If nothing presses them, nothing happens.
+    def leaving(
+        self,
+        t: float,
+        row: np.ndarray,
+        p: np.ndarray,
+        happened: tuple[int, ...],
+        sides: Mapping[int, float],
+        direction: float,
+    ) -> tuple[tuple[tuple[int, float], ...], np.ndarray]:
+        """Events that are zero at a row, with the sign they leave with (0: not known), and what rounding errors are.
+
+        The sign is that of the rate; of an event that did not happen itself, the side where it was (``sides``). A
+        closed gap counts as open, too, if its bodies are at rest to each other but pressed together: that it closes at
+        once is an event. If nothing presses them, nothing happens.
         """
-        out = []
+        if self.kernel is None:
+            return (), np.zeros(0)
+        values, rates = np.split(np.asarray(self.kernel(row, np.concatenate([[t], p]))), 2)
+        sizes = np.ones(2 * self.count)
+        if self.scales is not None:
+            sizes = np.nan_to_num(np.asarray(self.scales(row, t, p)).ravel(), nan=1.0)
+        noise, slow = NOISE * sizes[: self.count], SLOW * sizes[self.count :]
+        out = {}
+        for i in {*happened, *np.flatnonzero(values == 0.0).tolist()}:
+            out[i] = direction * float(np.sign(rates[i])) if abs(rates[i]) > slow[i] else 0.0
+            if i in sides and i not in happened:
+                out[i] = float(np.nan_to_num(sides[i]))
         for i, function in enumerate(self.gaps):
-            if function is None:
-                continue
-            gap = self.gap(i, t, row, p)
-            if abs(gap.value) <= gap.tolerance:
-                pressed = gap.second < -PRESSED * gap.forces
-                out.append((i, 1.0 if gap.rate > gap.slow or pressed else 0.0))
-        return tuple(out)
+            if function is not None:
+                gap = self.gap(i, t, row, p)
+                if abs(gap.value) <= gap.tolerance:
+                    out[i] = 1.0 if gap.rate > gap.slow or gap.second < -PRESSED * gap.forces else 0.0
+        return tuple(out.items()), noise
 
     def take_error(self) -> BaseException | None:
         return self.kernel.take_error() if self.kernel is not None else None
@@ -247,7 +274,10 @@ def compile_events(given: Any, system: System, layout: Layout) -> EventSet:
     kernel = build_kernels([Request("events", row, ca.vertcat(t, p), ca.vertcat(*values, *rates))])["events"]
     gaps = [_gap(system, e, x, part) if e.restitution is not None else None
             for e, x in zip(events, values, strict=True)]  # fmt: skip
-    return EventSet(events, rules, kernel, tuple(gaps), layout)
+    scales = [_scale(x, row, t, p) for x in values] + [_scale(x, row, t, p) for x in rates]
+    return EventSet(
+        events, rules, kernel, tuple(gaps), layout, ca.Function("scales", [row, t, p], [ca.vertcat(*scales)])
+    )
 
 
 def asked_names(system: System, function: Callable[..., Any], label: str, more: tuple[str, ...] = ()) -> list[str]:
@@ -269,6 +299,12 @@ def _rate(system: System, f: ca.SX, part: dict[str, ca.SX]) -> ca.SX:
         return ca.SX(np.nan)
     direction = ca.vertcat(1.0, system.space.rate(part["q"], part["v"]) if system.nq else part["q"], part["a"])
     return ca.jtimes(f, known, direction)
+
+
+def _scale(f: ca.SX, row: ca.SX, t: ca.SX, p: ca.SX) -> ca.SX:
+    """Sum of the magnitudes |df/dx x|: rounding errors of f are small against it."""
+    x = ca.vertcat(row, t, p)
+    return ca.fabs(ca.densify(ca.jacobian(f, x))) @ ca.fabs(x)
 
 
 def _gap(system: System, event: Event, f: ca.SX, part: dict[str, ca.SX]) -> ca.Function:

@@ -194,6 +194,7 @@ class Jumps:
             "invariants": None,
             "reason": reason,
             "happened": tuple(happened),
+            "sides": segment.events.sides(t, before, segment.start.p, 1.0 if self.plan.forward else -1.0),
         }
 
     def _closing(self, system: System, work: Workspace, t: float, row: np.ndarray, strict: bool = False) -> list[int]:

@@ -12,7 +12,7 @@ import numpy as np
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator, Model
 from dalembert.model.system import System
-from dalembert.numerics import hermite, runstate
+from dalembert.numerics import hermite, locate, runstate
 from dalembert.numerics.compiled import evaluate, integrate
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import N_COUNTERS, N
@@ -47,9 +47,9 @@ class Options:
     t_eval: np.ndarray | None = None
     event_kernel: int = 0
     event_rules: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), dtype=np.int64))
-    happened: tuple[int, ...] = ()  # events whose zero is at the start: it is known, and they leave it
-    # gaps of bodies that touch at the start, and the sign they count with: 1 if they leave or would press, 0 if not
-    closed: tuple[tuple[int, float], ...] = ()
+    # events that are zero at the start, and the sign with which they leave: 0 if that is not known
+    leaving: tuple[tuple[int, float], ...] = ()
+    event_noise: np.ndarray | None = None  # (n_events,): sizes that are rounding errors
     pause: Callable[[runstate.Run], bool] | None = None  # asked whenever the loop is in Python: stop here?
     look_every: int | None = None  # steps between two such questions, at most
 
@@ -420,15 +420,13 @@ def _most_events(run: runstate.Run) -> int:
 
 
 def _evaluate_events(run: runstate.Run, options: Options, row: np.ndarray, parameters: np.ndarray) -> None:
-    """Event functions at the start; a zero there counts as the sign it leaves with, if its rate tells."""
+    """Event functions at the start; a zero there counts as the sign it leaves with."""
     import ctypes
 
     kernel = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(options.event_kernel)
     row = np.ascontiguousarray(row)
     kernel(row.ctypes.data, parameters.ctypes.data, run.event_values[0].ctypes.data)
-    values, rates = np.split(run.event_values[0], 2)
-    direction = np.sign(options.t1 - options.t0)
-    for i in {*options.happened, *np.flatnonzero(values == 0.0).tolist()}:
-        values[i] = np.finfo(float).tiny * np.nan_to_num(direction * np.sign(rates[i]))
-    for i, sign in options.closed:
-        values[i] = np.finfo(float).tiny * sign
+    for i, sign in options.leaving:
+        run.event_values[0, i] = np.finfo(float).tiny * sign
+    if options.event_noise is not None:
+        run.event_values[locate.NOISE, : options.event_noise.size] = options.event_noise

@@ -114,6 +114,7 @@ class Start:
     pause: Pause | None = None  # asked now and then: is the segment to end here?
     look_every: int | None = None  # steps between two such questions, at most
     happened: tuple[int, ...] = ()  # events whose zero is this state
+    sides: Mapping[int, float] = field(default_factory=dict)  # signs of other events that are zero here
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +211,9 @@ def carry_on(segment: Segment, **changes: Any) -> Start:
     """
     row = segment.end_row
     values = {name: segment.part(name, row) for name in ("q", "v", "r", "w", "s")}
-    start = replace(segment.start, t=segment.t_end, values=values, initial="assume", happened=(), first_step=None)
+    start = replace(
+        segment.start, t=segment.t_end, values=values, initial="assume", happened=(), sides={}, first_step=None
+    )
     start = replace(start, **changes)
     if start.first_step is None and start.method.one_step and start.method == segment.start.method:
         last = np.abs(np.diff(segment.result.t[-4:])) if segment.options.t_eval is None else np.zeros(0)
@@ -291,7 +294,10 @@ def prepare(start: Start, plan: Plan, steps: int, evaluated: int, before: Sequen
     events = plan.event_set(system, layout)
     events.check(options.t0, row, start.p)
     options.event_kernel, options.event_rules = events.address, _remaining(events, before)
-    options.happened, options.closed = start.happened, events.touching(options.t0, row, start.p)
+    direction = 1.0 if plan.forward else -1.0
+    options.leaving, options.event_noise = events.leaving(
+        options.t0, row, start.p, start.happened, start.sides, direction
+    )
     options.first_step = first_step(start.first_step, work, row, options)
     starter = make_starter(work, form, options, row) if starts_better(method, form, options) else None
     return Segment(start, work, options, events, row, starter, stop, time.perf_counter() - begin)
