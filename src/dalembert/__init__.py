@@ -38,6 +38,8 @@ from dalembert.integrators import (
 from dalembert.model import Hessenberg, Lagrangian, System, black_box
 from dalembert.numerics.projection import Projection
 from dalembert.problems import problems
+from dalembert.runtime.events import Event
+from dalembert.runtime.jumps import EventState, Jump
 from dalembert.solution import Solution, State
 from dalembert.storage import load
 
@@ -48,6 +50,8 @@ __all__ = [
     "Baumgarte",
     "Diagnosis",
     "EssentialODE",
+    "Event",
+    "EventState",
     "Explicit",
     "Gauss",
     "GeneralLinear",
@@ -57,6 +61,7 @@ __all__ = [
     "Index1",
     "Index2",
     "Index3",
+    "Jump",
     "Lagrangian",
     "Lobatto",
     "MinimalExtension",

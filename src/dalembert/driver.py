@@ -11,15 +11,18 @@ from dalembert.formulations.base import Formulation, as_formulation
 from dalembert.integrators.base import Integrator, as_method
 from dalembert.integrators.bdf import BDF
 from dalembert.joined import make_solution
+from dalembert.model.released import chosen, with_released
 from dalembert.model.system import System
 from dalembert.numerics.compiled import integrate
 from dalembert.numerics.projection import Projection
 from dalembert.runtime import arguments
 from dalembert.runtime.assembly import make_layout
 from dalembert.runtime.automatic import Automatic
+from dalembert.runtime.events import as_events
+from dalembert.runtime.jumps import Jumps
 from dalembert.runtime.prepare import Initial, as_projection, assembly_for, prepare_start
 from dalembert.runtime.progress import progress_bar
-from dalembert.runtime.segments import Plan, Start, run_segments
+from dalembert.runtime.segments import Follow, Plan, Start, in_turn, run_segments
 from dalembert.runtime.start import initial_row
 from dalembert.runtime.wishes import wishes_of
 from dalembert.solution import PARTS, Solution, State
@@ -47,6 +50,7 @@ def solve(
     initial: Initial = "check",
     progress: bool = False,
     discontinuities: Any = (),
+    released: str | Sequence[str] = (),
     r0: Any = None,
     w0: Any = None,
     s0: Any = None,
@@ -74,8 +78,9 @@ def solve(
     t_eval
         Times at which to store the solution, instead of at every step.
     events
-        A function or a list of functions of named arguments whose zeros are located, with the optional attributes
-        ``terminal`` (bool, or the number of occurrences after which to stop) and ``direction`` (+1, -1 or 0).
+        `dalembert.Event` objects, or functions of named arguments whose zeros are located, with the optional attributes
+        ``terminal`` (bool, or the number of occurrences after which to stop), ``direction`` (+1, -1 or 0), ``apply``
+        and ``restitution``; one or a list.
     first_step, max_step, max_steps
         Bounds for the step size control; ``max_steps`` limits the number of accepted steps.
     parameters
@@ -87,6 +92,8 @@ def solve(
     discontinuities
         Times at which the right-hand side jumps. Steps end there; the model is evaluated on either side, never at the
         jump itself, and multistep methods begin anew.
+    released
+        Names of constraints that are not enforced to begin with; events can engage them, see `dalembert.Event`.
     r0, w0, s0
         Initial dynamic states; guesses for auxiliary variables and contact coordinates.
 
@@ -129,11 +136,11 @@ def solve(
         max_steps=arguments.max_steps(max_steps),
         h=h,
         t_eval=arguments.t_eval(t_eval, t0, t1),
-        events=events,
+        events=as_events(events),
         discontinuities=arguments.discontinuities(discontinuities, t0, t1),
     )
     start = Start(
-        system=system,
+        system=with_released(system, chosen(system, released)),
         method=the_method,
         formulation=the_formulation,
         projection=as_projection(projection, system, the_formulation, the_method),
@@ -144,12 +151,14 @@ def solve(
         first_step=first_step if first_step is None else arguments.positive("first_step", first_step),
         reason=reason,
     )
+    jumps = Jumps(plan)
+    follow: Follow = jumps.follow
     if automatic is not None:
-        start = automatic.watched(start)
+        start, follow = automatic.watched(start), in_turn(jumps.follow, automatic.follow)
     integrate()  # compiled once per machine: not part of the run's time
     with progress_bar(progress, t0, t1, system.name) as tick:
-        story = run_segments(start, plan, automatic.follow if automatic is not None else None, tick)
-    return make_solution(story, plan)
+        story = run_segments(start, plan, follow, tick, jumps.begin)
+    return make_solution(story, plan, jumps)
 
 
 def consistent(

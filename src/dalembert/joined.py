@@ -17,18 +17,20 @@ from dalembert.numerics import runstate
 from dalembert.numerics.compiled import evaluate as evaluate_dense
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
 from dalembert.runtime import report
+from dalembert.runtime.jumps import Jumps
 from dalembert.runtime.segments import Plan, Segment, Story
 from dalembert.solution import PARTS, Drift, Solution, State
 from dalembert.status import SegmentStats, Stats, Status
 
 
-def make_solution(story: Story, plan: Plan) -> Solution:
+def make_solution(story: Story, plan: Plan, jumps: Jumps | None = None) -> Solution:
     """Everything that the segments of a run have computed, and how it ended."""
     segments = story.segments
     last = segments[-1]
     system = full_system(last.work.assembly.system)
     status, error = _status(story)
     first = segments[0].work.assembly.system
+    found = [_event_states(segments, i, jumps, plan.forward) for i in range(last.events.count)]
     t = np.concatenate([s.times for s in segments]) if plan.t_eval is None else plan.t_eval[: _stored(segments)]
     return Solution(
         t=t,
@@ -37,8 +39,8 @@ def make_solution(story: Story, plan: Plan) -> Solution:
         message=_message(story, status, error),
         stats=_stats(segments),
         names={**{k: tuple(x) for k, x in system.names.items()}, "v": tuple(system.velocity_names)},
-        t_events=[_event_times(segments, i) for i in range(last.events.count)],
-        events=[_event_states(segments, i) for i in range(last.events.count)],
+        t_events=[state.t for state in found],
+        events=found,
         orders=np.concatenate([s.result.orders for s in segments]),
         parameters={k: np.asarray(x).tolist() for k, x in first.parameters.unflatten(segments[0].work.p).items()},
         system_name=system.name,
@@ -47,7 +49,9 @@ def make_solution(story: Story, plan: Plan) -> Solution:
         drift_of=lambda: _drift(segments),
         energy_of=(lambda: _energy(segments)) if system.energy is not None else None,
         extra=_extra(segments),
-        hermite=tuple(bool(s.result.state.places[0]) and system.space.flat for s in segments),  # else the model is needed
+        # on a group dense output takes the model
+        hermite=tuple(bool(s.result.state.places[0]) and system.space.flat for s in segments),
+        jumps=tuple(jumps.record) if jumps is not None else (),
         breaks=tuple(np.cumsum([s.result.t.size for s in segments[:-1]]).tolist()),
     )
 
@@ -81,9 +85,9 @@ def _status(story: Story) -> tuple[Status, BaseException | None]:
 
 def _message(story: Story, status: Status, error: BaseException | None) -> str:
     last = story.segments[-1]
-    if story.end is not None and status == story.end.status:
-        return f"{status.message} {story.end.message}"
     steps = sum(s.steps for s in story.segments)
+    if story.end is not None and status == story.end.status:
+        return f"Stopped at t = {last.t_end:.10g} after {steps} steps. {status.message} {story.end.message}"
     reached = float(last.result.state.real[runstate.T])
     return report.message(
         status, reached, last.work, last.result, error, last.events, last.options.t0, last.row0, steps
@@ -184,13 +188,16 @@ def _energy(segments: Sequence[Segment]) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def _event_times(segments: Sequence[Segment], i: int) -> np.ndarray:
-    return np.concatenate([s.result.event_t[s.result.event_index == i] for s in segments])
-
-
-def _event_states(segments: Sequence[Segment], i: int) -> State:
-    parts = [split(s, s.result.event_rows[s.result.event_index == i]) for s in segments]
-    return State(_event_times(segments, i), **_joined(parts))
+def _event_states(segments: Sequence[Segment], i: int, jumps: Jumps | None, forward: bool) -> State:
+    """States at event i in the order of time, before whatever it changed."""
+    found = [(s.result.event_t[m], split(s, s.result.event_rows[m])) for s in segments
+             for m in [s.result.event_index == i]]  # fmt: skip
+    sudden = [(np.array([t]), split(s, row[None])) for j, t, s, row in (jumps.sudden if jumps else ()) if j == i]
+    t, parts = np.concatenate([x for x, _ in found + sudden]), _joined([x for _, x in found + sudden])
+    if sudden:
+        order = np.argsort(t if forward else -t, kind="stable")
+        t, parts = t[order], {name: x[order] for name, x in parts.items()}
+    return State(t, **parts)
 
 
 def _extra(segments: Sequence[Segment]) -> dict[str, np.ndarray]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dalembert.runtime.jumps import Jump
 from dalembert.status import Stats, Status
 
 # what a solution holds besides q and v, if the system has it
@@ -82,6 +83,8 @@ class Solution:
         Component names of q, r, w, s, lam, mu.
     extra : dict
         Further unknowns of the formulation by name (nt, n), e.g. ``extra["eta"]``, the multiplier that stabilises.
+    jumps : tuple of Jump
+        What events changed: time, names, impulses of constraints and contacts, parameters, released constraints.
     breaks : tuple
         Positions in ``t`` at which the segments of the run begin (all but the first), see ``stats.segments``.
     """
@@ -102,6 +105,7 @@ class Solution:
     drift_of: Callable[[], Drift] | None = field(default=None, repr=False)
     energy_of: Callable[[], np.ndarray] | None = field(default=None, repr=False)
     extra: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    jumps: tuple[Jump, ...] = ()
     breaks: tuple[int, ...] = ()  # where segments begin: positions in t of the states after jumps
     hermite: tuple[bool, ...] = (False,)  # of each segment: dense output from both ends of a step, not past points
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dalembert.runtime.jumps import Jump
 from dalembert.solution import PARTS, Drift, Solution, State
 from dalembert.status import SegmentStats, Stats, Status
 
@@ -219,6 +220,7 @@ def _record(solution: Solution) -> _Record:
         "message": _text(solution.message),
         "dense": int(solution.dense),
         "hermite": json.dumps(solution.hermite),
+        "jumps": json.dumps([asdict(jump) for jump in solution.jumps], default=_plain),
         "breaks": json.dumps(solution.breaks),
         "event_functions": len(counts),
         "has_drift": int(solution.drift_of is not None and "drift" not in missing),
@@ -332,6 +334,7 @@ def _solution(record: _Record) -> Solution:
         system_name=attributes["system_name"],
         dense=bool(attributes["dense"]),
         hermite=_flags(attributes.get("hermite", 0)),
+        jumps=tuple(_known(Jump, x) for x in json.loads(attributes.get("jumps", "[]"))),
         breaks=tuple(json.loads(attributes.get("breaks", "[]"))),  # files of earlier versions have one segment
         drift_of=_stored(drift) if attributes["has_drift"] else _lost("constraint residuals", missing.get("drift")),
         extra={name: data[EXTRA + name] if n else np.zeros((t.size, 0)) for name, n in extra.items()},

@@ -32,6 +32,12 @@ def constraint_names(system: System, name: str) -> frozenset[str]:
     return found
 
 
+def chosen(system: System, names: str | Iterable[str]) -> frozenset[str]:
+    """The constraints meant by the argument ``released`` of `solve`."""
+    given = [names] if isinstance(names, str) else list(names)
+    return frozenset().union(*(constraint_names(system, name) for name in given))
+
+
 def with_released(system: System, released: Iterable[str]) -> System:
     """The variant without these constraints (full names), built once; the system itself if there are none."""
     full = full_system(system)

@@ -24,6 +24,7 @@ from dalembert.numerics.runstate import (
     CHUNK_END,
     DATA_OUTDATED,
     EVENT,
+    EVENTS_PER_STEP,
     EVENTS_STORED,
     EXACT,
     FAILURES,
@@ -100,7 +101,7 @@ def _integrate(run, step, stages, dense, multipliers, parameters, output):  # ty
         if run.whole[STEPS] >= run.whole[CHUNK_END]:
             return RUNNING
         room = output.t.size - run.whole[STORED]
-        if room < 2 or output.event_t.size - run.whole[EVENTS_STORED] <= run.whole[N_EVENTS]:
+        if room < 2 or output.event_t.size - run.whole[EVENTS_STORED] <= EVENTS_PER_STEP * run.whole[N_EVENTS]:
             return RUNNING
         fixed = run.whole[FIXED] == 1
         seeded = run.whole[SEEDED] < run.seeds.shape[0]
@@ -194,8 +195,8 @@ def _integrate(run, step, stages, dense, multipliers, parameters, output):  # ty
         stop = np.nan
         if run.whole[N_EVENTS] > 0:
             stop = watch(run, dense, multipliers, parameters, output, k)
-            if run.whole[LAST_CAUSE] == USER_ERROR:
-                return USER_ERROR
+            if run.whole[LAST_CAUSE] != 0:  # an event function failed
+                return run.whole[LAST_CAUSE]
         limit = stop if not np.isnan(stop) else t_new
         while run.whole[NEXT_EVAL] < run.whole[N_EVAL]:
             when = run.t_eval[run.whole[NEXT_EVAL]]

@@ -52,6 +52,10 @@ N_COEFFICIENTS = GROWTH + 1
 WINDOW = 8  # rows that a point of a regular grid is made from, at most
 N_WORK = HISTORY * WINDOW + HISTORY  # work space behind the coefficients
 
+EVENT_PIECES = 4  # of a step in which events are looked for where they need not be monotone
+EVENT_ROWS = 4 + EVENT_PIECES - 1
+EVENTS_PER_STEP = 2 * EVENT_PIECES  # of one function, at most
+
 # positions in Run.real
 (
     T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL, FACTORED_AT,
@@ -92,7 +96,7 @@ class Run(NamedTuple):
     steps: np.ndarray  # prescribed step sizes, empty if free
     t_eval: np.ndarray
     counters: np.ndarray
-    event_values: np.ndarray  # (3, n_events): before, after, at a trial point
+    event_values: np.ndarray  # (EVENT_ROWS, 2 n_events): values and rates, see `numerics.locate`
     event_rules: np.ndarray  # (2, n_events): direction, remaining count before the run ends (0: never)
     finished: np.ndarray  # (n,): the last row with its multipliers and accelerations
     watched: np.ndarray  # [quality, rate], then t, p and the data of the formulation

@@ -152,7 +152,7 @@ class Automatic:
         else:
             choice = Choice(Explicit(), form, "auto: no longer stiff")
         self._looks, self._patience = 0, 2 * self._patience
-        projection = as_projection(self.projection, self.system, form, choice.method)
+        projection = as_projection(self.projection, last.start.system, form, choice.method)
         start = carry_on(
             last, method=choice.method, formulation=form, projection=projection, reason=choice.reason,
             first_step=abs(float(last.result.state.real[runstate.H])),

@@ -22,6 +22,7 @@ On a group q - q0 is the tangent vector d with q = q0 exp(d), and steps are move
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ import numpy as np
 
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
+from dalembert.numerics.projection import LEVELS
 from dalembert.runtime.levels import Levels, levels_of
 from dalembert.runtime.start import RANK_TOLERANCE, evaluate, not_finite, point_values, solve_contact
 from dalembert.runtime.wishes import Wishes
@@ -304,15 +306,23 @@ def _pseudo(J: np.ndarray) -> np.ndarray:
 
 
 def nearest(
-    system: System, layout: Layout, p: np.ndarray, t: float, row: np.ndarray, wishes: Wishes | None = None
+    system: System,
+    layout: Layout,
+    p: np.ndarray,
+    t: float,
+    row: np.ndarray,
+    wishes: Wishes | None = None,
+    levels: Sequence[str] = LEVELS,
 ) -> None:
     """Move a row to the nearest one that satisfies the constraints (positions, then velocities), in place."""
     if system.nlam + system.nmu == 0:
         return
     search = _Search(system, layout, p, t, row, wishes or Wishes())
-    if system.nlam:
+    if system.nlam and "position" in levels:
         row[layout.slice("q")] = search.positions()
         solve_contact(system, t, row, layout, p)
+    if "velocity" not in levels:
+        return
     at = layout.slice("v")
     search.row = row.copy()
     row[at] = search.velocities(row[layout.slice("q")], row[at].copy())

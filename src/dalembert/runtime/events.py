@@ -1,8 +1,8 @@
-"""Events: functions of the state whose zeros are located during a run."""
+"""Events: functions of the state whose zeros are located during a run, and what happens there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,29 +11,226 @@ import numpy as np
 
 from dalembert.compiler import Kernel, python_kernel
 from dalembert.model.blackbox import argument_names
+from dalembert.model.released import KINDS, widen, widen_symbols
 from dalembert.model.symbols import NAMES
 from dalembert.model.system import System
 from dalembert.numerics.kernels import Request, build_kernels
 from dalembert.numerics.layout import Layout
-from dalembert.status import OptionError
+from dalembert.status import ModelError, OptionError
 from dalembert.tracing import Namespace, TraceError, to_sx, vector
+
+CLOSED = 1e-12  # a gap of this size, in units of the positions, is closed
+NOISE = 1e-13  # a value of this size, in units of its terms, may be rounding
+SLOW = 1e-13  # its rate is none if it is below this, in units of the velocities
+PRESSED = 1e-10  # its second derivative is none if it is below this, in units of the accelerations
+
+
+@dataclass(frozen=True, eq=False)
+class Gap:
+    """A gap between bodies: value, derivatives by time along the motion, along velocities (nv,) and by t alone."""
+
+    value: float
+    rate: float
+    second: float
+    normal: np.ndarray
+    by_t: float
+    positions: float  # magnitudes that its terms are made of
+    velocities: float
+    forces: float
+
+    @property
+    def tolerance(self) -> float:
+        return CLOSED * self.positions
+
+    @property
+    def slow(self) -> float:
+        return SLOW * self.velocities
+
+    @property
+    def impact(self) -> bool:
+        """True if it is closed, and closing."""
+        return self.value <= self.tolerance and self.rate < -self.slow
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """A function of the state whose zeros are located, and what is to happen there.
+
+    Plain functions with attributes of the same names do as well: ``f.terminal = True``.
+
+    Parameters
+    ----------
+    function
+        Asks by name for what it needs, any of ``t q v a r w s lam mu p``, and returns one number.
+    direction
+        +1: only zeros where the function grows (in the direction of the run), -1: where it falls, 0: both.
+    terminal
+        True: the run ends at the first zero; n: at the n-th. Nothing is applied at the zero that ends the run.
+    apply
+        What changes there: a function that asks by name for ``t q v a r w s lam mu p`` or ``state`` (an `EventState`)
+        and changes q, v, r or p in place, or returns a dict of new values, or calls ``state.release(constraint)`` and
+        ``state.engage(constraint)``. The state is made consistent afterwards, and the integration begins anew.
+    restitution
+        The function is a gap (of t, q, p) that closes from above: an impact reverses its rate and multiplies it with
+        this number, between 0 and 1; a number or a function of named arguments. The joints pass the impulse on.
+    name
+        For messages; that of the function by default.
+
+    Examples
+    --------
+    >>> import dalembert as da
+    >>> ball = da.System(q=["x", "y"], mass=[1, 1], force=[0, -9.81])
+    >>> floor = da.Event(lambda q: q[1], restitution=0.5, terminal=3, name="floor")
+    >>> sol = da.solve(ball, (0, 10), [0, 1], [1, 0], events=floor)
+    >>> sol.message
+    'Stopped by event 0 (floor) at t = 1.128864094.'
+    """
+
+    function: Callable[..., Any]
+    direction: float = 0
+    terminal: bool | int = False
+    apply: Callable[..., Any] | None = None
+    restitution: float | Callable[..., Any] | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise OptionError(f"Event(function={self.function!r}): give a function of named arguments.")
+        terminal, direction, label = self.terminal, self.direction, f"event {self.label!r}"
+        if terminal is not True and terminal is not False and (not isinstance(terminal, int) or terminal < 1):
+            raise OptionError(f"{label}: terminal={terminal!r} must be a bool or a count >= 1.")
+        if not isinstance(direction, (int, float, np.number)) or np.isnan(direction):
+            raise OptionError(f"{label}: direction={direction!r} must be +1, -1 or 0.")
+        if self.apply is not None and not callable(self.apply):
+            raise OptionError(f"{label}: apply={self.apply!r} must be a function.")
+        e = self.restitution
+        if e is None:
+            return
+        if not callable(e) and (isinstance(e, bool) or not isinstance(e, (int, float, np.number)) or not 0 <= e <= 1):
+            raise OptionError(f"{label}: restitution={e!r} must be a number between 0 and 1, or a function.")
+        if direction > 0:
+            raise OptionError(f"{label}: direction={direction!r}, but an impact needs a gap that closes (-1).")
+        object.__setattr__(self, "direction", -1)
+
+    @property
+    def label(self) -> str:
+        return self.name if self.name is not None else str(getattr(self.function, "__name__", repr(self.function)))
+
+    @property
+    def jumps(self) -> bool:
+        """True if something changes there."""
+        return self.apply is not None or self.restitution is not None
+
+
+def as_events(given: Any) -> tuple[Event, ...]:
+    """The events meant by the argument ``events`` of `solve`."""
+    try:
+        items = [] if given is None else [given] if callable(given) or isinstance(given, Event) else list(given)
+    except TypeError:
+        raise OptionError(f"events={given!r}: give a function of named arguments or a list of them.") from None
+    out = []
+    for i, item in enumerate(items):
+        if isinstance(item, Event):
+            out.append(item)
+            continue
+        if not callable(item):
+            raise OptionError(f"events: item {i} is {item!r}, not a function.")
+        rules = {name: getattr(item, name) for name in ("direction", "terminal", "apply", "restitution")
+                 if hasattr(item, name)}  # fmt: skip
+        out.append(Event(item, **rules))
+    return tuple(out)
 
 
 @dataclass(frozen=True, eq=False)
 class EventSet:
-    """Compiled event functions; ``rules`` (2, n): direction, and occurrences until the run ends (0: never)."""
+    """Compiled event functions.
 
-    names: list[str]
+    ``rules`` (2, n): direction, and occurrences until the run ends (0: never). The kernel (row, [t, p]) -> values, then
+    their time derivatives (NaN where they are not known). ``gaps``: those of events
+    with restitution as functions, see `_gap`.
+    """
+
+    events: tuple[Event, ...]
     rules: np.ndarray
     kernel: Kernel | None = field(default=None)
+    gaps: tuple[ca.Function | None, ...] = ()
+    layout: Layout = field(default_factory=lambda: Layout(()))
+    scales: ca.Function | None = None  # (row, t, p) -> magnitudes of the terms that values and rates are made of
+
+    @property
+    def names(self) -> list[str]:
+        return [event.label for event in self.events]
 
     @property
     def count(self) -> int:
-        return len(self.names)
+        return len(self.events)
 
     @property
     def address(self) -> int:
         return self.kernel.address if self.kernel is not None else 0
+
+    def values(self, t: float, row: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """Event functions at a row, (n,)."""
+        if self.kernel is None:
+            return np.zeros(0)
+        return np.asarray(self.kernel(row, np.concatenate([[t], p]))[: self.count])
+
+    def check(self, t: float, row: np.ndarray, p: np.ndarray) -> None:
+        """Event functions that fail, or are not numbers, at a start do so here."""
+        for name, x in zip(self.names, self.values(t, row, p), strict=True):
+            if np.isnan(x):
+                raise ModelError(f"event {name!r} is nan at t = {t:.6g}; its sign there is needed.")
+
+    def gap(self, i: int, t: float, row: np.ndarray, p: np.ndarray) -> Gap:
+        """The gap that event i with restitution is."""
+        function = self.gaps[i]
+        assert function is not None
+        values = [row[self.layout.slice(name)] for name in ("q", "v", "a")]
+        f, by_t, normal, rate, second = (np.asarray(x).ravel() for x in function(t, *values, p))
+        q, v, a = (np.abs(x) for x in values)
+        scales = max(1.0, q.max(initial=0.0)), np.abs(normal) @ v + np.abs(by_t[0]), np.abs(normal) @ a
+        return Gap(float(f[0]), float(rate[0]), float(second[0]), normal, float(by_t[0]), *(float(x) for x in scales))
+
+    def sides(self, t: float, row: np.ndarray, p: np.ndarray, direction: float) -> dict[int, float]:
+        """Events that are zero at a row, and the side on which they are about to be."""
+        if self.kernel is None:
+            return {}
+        values, rates = np.split(np.asarray(self.kernel(row, np.concatenate([[t], p]))), 2)
+        return {int(i): direction * float(np.sign(rates[i])) for i in np.flatnonzero(values == 0.0)}
+
+    def leaving(
+        self,
+        t: float,
+        row: np.ndarray,
+        p: np.ndarray,
+        happened: tuple[int, ...],
+        sides: Mapping[int, float],
+        direction: float,
+    ) -> tuple[tuple[tuple[int, float], ...], np.ndarray]:
+        """Events that are zero at a row, with the sign they leave with (0: not known), and what rounding errors are.
+
+        The sign is that of the rate; of an event that did not happen itself, the side where it was (``sides``). A
+        closed gap counts as open, too, if its bodies are at rest to each other but pressed together: that it closes at
+        once is an event. If nothing presses them, nothing happens.
+        """
+        if self.kernel is None:
+            return (), np.zeros(0)
+        values, rates = np.split(np.asarray(self.kernel(row, np.concatenate([[t], p]))), 2)
+        sizes = np.ones(2 * self.count)
+        if self.scales is not None:
+            sizes = np.nan_to_num(np.asarray(self.scales(row, t, p)).ravel(), nan=1.0)
+        noise, slow = NOISE * sizes[: self.count], SLOW * sizes[self.count :]
+        out = {}
+        for i in {*happened, *np.flatnonzero(values == 0.0).tolist()}:
+            out[i] = direction * float(np.sign(rates[i])) if abs(rates[i]) > slow[i] else 0.0
+            if i in sides and i not in happened:
+                out[i] = float(np.nan_to_num(sides[i]))
+        for i, function in enumerate(self.gaps):
+            if function is not None:
+                gap = self.gap(i, t, row, p)
+                if abs(gap.value) <= gap.tolerance:
+                    out[i] = 1.0 if gap.rate > gap.slow or gap.second < -PRESSED * gap.forces else 0.0
+        return tuple(out.items()), noise
 
     def take_error(self) -> BaseException | None:
         return self.kernel.take_error() if self.kernel is not None else None
@@ -41,36 +238,19 @@ class EventSet:
 
 def compile_events(given: Any, system: System, layout: Layout) -> EventSet:
     """Event functions by argument names, traced if possible, else called in Python."""
-    try:
-        functions: list[Callable[..., Any]] = [] if given is None else [given] if callable(given) else list(given)
-    except TypeError:
-        raise OptionError(f"events={given!r}: give a function of named arguments or a list of them.") from None
-    rules = np.zeros((2, len(functions)), dtype=np.int64)
+    events = as_events(given)
+    rules = np.zeros((2, len(events)), dtype=np.int64)
     asked = []
-    for i, f in enumerate(functions):
-        if not callable(f):
-            raise OptionError(f"events: item {i} is {f!r}, not a function.")
-        arguments = argument_names(f)
-        names = [system.aliases.get(a, a) for a in arguments]
-        unknown = [a for a, n in zip(arguments, names, strict=True) if n not in NAMES]
-        if unknown:
-            known = dict.fromkeys([*system.aliases, *NAMES])
-            raise OptionError(f"event {_name(f)!r} asks for {unknown[0]!r}; the names are {', '.join(known)}.")
-        asked.append(names)
-        terminal, direction = getattr(f, "terminal", False), getattr(f, "direction", 0)
-        if terminal is not True and terminal is not False and (not isinstance(terminal, int) or terminal < 1):
-            raise OptionError(f"event {_name(f)!r}: terminal={terminal!r} must be a bool or a count >= 1.")
-        if not isinstance(direction, (int, float, np.number)) or np.isnan(direction):
-            raise OptionError(f"event {_name(f)!r}: direction={direction!r} must be +1, -1 or 0.")
-        rules[0, i] = int(np.sign(direction))
-        rules[1, i] = int(terminal)
-    if not functions:
-        return EventSet([], rules)
+    for i, event in enumerate(events):
+        asked.append(asked_names(system, event.function, event.label))
+        rules[:, i] = int(np.sign(event.direction)), int(event.terminal)
+    if not events:
+        return EventSet((), rules)
     row, t, p = ca.SX.sym("row", layout.n), ca.SX.sym("t"), ca.SX.sym("p", system.parameters.size)
     part = {**layout.split(row), "t": t, "p": p}
 
     def argument(name: str) -> Any:
-        symbols = vector(part[name])
+        symbols = vector(widen_symbols(system, name, part[name]) if name in KINDS else part[name])
         if name == "t":
             return symbols[0]
         if name == "p":
@@ -79,43 +259,91 @@ def compile_events(given: Any, system: System, layout: Layout) -> EventSet:
 
     try:
         values = [
-            _scalar(f, f(**dict(zip(argument_names(f), map(argument, names), strict=True))))
-            for f, names in zip(functions, asked, strict=True)
+            _scalar(e, e.function(**dict(zip(argument_names(e.function), map(argument, names), strict=True))))
+            for e, names in zip(events, asked, strict=True)
         ]
-    except TraceError:
-        kernel = _in_python(functions, asked, system, layout)
-    else:
-        kernel = build_kernels([Request("events", row, ca.vertcat(t, p), ca.vertcat(*values))])["events"]
-    return EventSet([_name(f) for f in functions], rules, kernel)
+    except TraceError as problem:
+        for event in events:
+            if event.restitution is not None:
+                raise OptionError(
+                    f"event {event.label!r}: restitution needs the derivative of the gap, but the events cannot be "
+                    f"traced ({problem}). Write them in NumPy, without if and float()."
+                ) from None
+        return EventSet(events, rules, _in_python(events, asked, system, layout), (None,) * len(events))
+    rates = [_rate(system, x, part) for x in values]
+    kernel = build_kernels([Request("events", row, ca.vertcat(t, p), ca.vertcat(*values, *rates))])["events"]
+    gaps = [_gap(system, e, x, part) if e.restitution is not None else None
+            for e, x in zip(events, values, strict=True)]  # fmt: skip
+    scales = [_scale(x, row, t, p) for x in values] + [_scale(x, row, t, p) for x in rates]
+    return EventSet(
+        events, rules, kernel, tuple(gaps), layout, ca.Function("scales", [row, t, p], [ca.vertcat(*scales)])
+    )
 
 
-def _in_python(functions: list[Callable[..., Any]], asked: list[list[str]], system: System, layout: Layout) -> Kernel:
+def asked_names(system: System, function: Callable[..., Any], label: str, more: tuple[str, ...] = ()) -> list[str]:
+    """Variables that a function of an event asks for."""
+    arguments = argument_names(function)
+    names = [system.aliases.get(a, a) for a in arguments]
+    unknown = [a for a, n in zip(arguments, names, strict=True) if n not in (*NAMES, *more)]
+    if unknown:
+        known = dict.fromkeys([*system.aliases, *NAMES, *more])
+        raise OptionError(f"event {label!r} asks for {unknown[0]!r}; the names are {', '.join(known)}.")
+    return names
+
+
+def _rate(system: System, f: ca.SX, part: dict[str, ca.SX]) -> ca.SX:
+    """Time derivative along the motion; NaN if it depends on what has no derivative in the row."""
+    known = ca.vertcat(part["t"], part["q"], part["v"])
+    others = [part[n] for n in ("a", "r", "w", "s", "lam", "mu")]
+    if ca.depends_on(f, ca.vertcat(*others)):
+        return ca.SX(np.nan)
+    direction = ca.vertcat(1.0, system.space.rate(part["q"], part["v"]) if system.nq else part["q"], part["a"])
+    return ca.jtimes(f, known, direction)
+
+
+def _scale(f: ca.SX, row: ca.SX, t: ca.SX, p: ca.SX) -> ca.SX:
+    """Sum of the magnitudes |df/dx x|: rounding errors of f are small against it."""
+    x = ca.vertcat(row, t, p)
+    return ca.fabs(ca.densify(ca.jacobian(f, x))) @ ca.fabs(x)
+
+
+def _gap(system: System, event: Event, f: ca.SX, part: dict[str, ca.SX]) -> ca.Function:
+    """(t, q, v, a, p) -> gap, derivatives by t and along velocities (1, nv), its rate and the rate of that."""
+    others = [part[n] for n in ("v", "a", "r", "w", "s", "lam", "mu")]
+    if ca.depends_on(f, ca.vertcat(*others)):
+        raise OptionError(f"event {event.label!r}: with restitution it is a gap, a function of t, q and p alone.")
+    t, q, v, a, p = (part[n] for n in ("t", "q", "v", "a", "p"))
+    rate = _rate(system, f, part)
+    normal = ca.densify(ca.jacobian(rate, v))
+    return ca.Function("gap", [t, q, v, a, p], [f, ca.jacobian(f, t), normal, rate, _rate(system, rate, part)])
+
+
+def _in_python(events: tuple[Event, ...], asked: list[list[str]], system: System, layout: Layout) -> Kernel:
     """Event functions that cannot be traced are called after every step."""
+    n = len(events)
 
     def evaluate(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> int:
         values: dict[str, Any] = {name: a[layout.slice(name)] for name, _ in layout.blocks}
+        values.update({kind: widen(system, kind, values[kind]) for kind in KINDS})
         values["t"] = float(b[0])
         values["q"] = system.space.element(values["q"])
         values["p"] = Namespace(system.parameters.unflatten(b[1:]))
-        for i, (f, names) in enumerate(zip(functions, asked, strict=True)):
-            value = f(**dict(zip(argument_names(f), (values[n] for n in names), strict=True)))
+        for i, (e, names) in enumerate(zip(events, asked, strict=True)):
+            value = e.function(**dict(zip(argument_names(e.function), (values[n] for n in names), strict=True)))
             if np.size(value) != 1 or value is None:
-                raise OptionError(f"event {_name(f)!r} returned {value!r}, expected one number.")
+                raise OptionError(f"event {e.label!r} returned {value!r}, expected one number.")
             out[i] = float(np.reshape(value, ()))
+            out[n + i] = np.nan
         return 0
 
-    return python_kernel("events", layout.n, 1 + system.parameters.size, len(functions), evaluate)
+    return python_kernel("events", layout.n, 1 + system.parameters.size, 2 * n, evaluate)
 
 
-def _scalar(f: Callable[..., Any], value: Any) -> ca.SX:
+def _scalar(event: Event, value: Any) -> ca.SX:
     """What an event function returned on symbols, as one expression."""
     if value is None:
-        raise OptionError(f"event {_name(f)!r} returned None, expected one number.")
+        raise OptionError(f"event {event.label!r} returned None, expected one number.")
     out = to_sx(value)
     if out.numel() != 1:
-        raise OptionError(f"event {_name(f)!r} returned {out.numel()} numbers, expected one.")
+        raise OptionError(f"event {event.label!r} returned {out.numel()} numbers, expected one.")
     return out
-
-
-def _name(f: Callable[..., Any]) -> str:
-    return getattr(f, "__name__", repr(f))

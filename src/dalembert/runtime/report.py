@@ -45,6 +45,9 @@ def message(
             where = f"a model function failed there ({problem})"
         if where:
             return f"{message} Cause: {where}."
+    bad = np.flatnonzero(np.isnan(events.values(float(state.nodes[1]), state.rows[state.slots[1]], work.p)))
+    if bad.size:
+        return f"{message} Cause: event {events.names[bad[0]]!r} is nan at t = {float(state.nodes[1]):.6g}."
     return message + singularity(work, t, state.rows[state.slots[1]], t0, row0)
 
 

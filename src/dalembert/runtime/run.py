@@ -11,7 +11,7 @@ import numpy as np
 
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator, Model
-from dalembert.numerics import hermite, runstate
+from dalembert.numerics import hermite, locate, runstate
 from dalembert.numerics.compiled import evaluate, integrate
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import N_COUNTERS, N
@@ -45,10 +45,11 @@ class Options:
     t_eval: np.ndarray | None = None
     event_kernel: int = 0
     event_rules: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), dtype=np.int64))
-    event_start: np.ndarray | None = None  # (n_events,): values of the events at the start; NaN: as evaluated
-    pause: Callable[[runstate.Run, Workspace], bool] | None = (
-        None  # asked before the first step and now and then: stop?
-    )
+    # events that are zero at the start, and the sign with which they leave: 0 if that is not known
+    leaving: tuple[tuple[int, float], ...] = ()
+    event_noise: np.ndarray | None = None  # (n_events,): sizes that are rounding errors
+    # asked before the first step and now and then: stop here?
+    pause: Callable[[runstate.Run, Workspace], bool] | None = None
     look_every: int | None = None  # steps before the first such question
 
 
@@ -91,9 +92,6 @@ def execute(
     if options.event_rules.shape[1]:
         parameters[0] = run.real[runstate.T]
         _evaluate_events(run, options, run.rows[run.slots[1]], parameters)
-        if options.event_start is not None:
-            known = ~np.isnan(options.event_start)
-            run.event_values[0, known] = options.event_start[known]
     switches: list[float] = []
     _choose_data(work, formulation, run)
     advance = integrate()
@@ -222,7 +220,8 @@ def _prepare(
         weight_of=weight_of, source=source,
         orders=np.full(runstate.HISTORY + 1, runstate.EXACT, dtype=np.int64),
         steps=options.steps if options.steps is not None else np.zeros(0), t_eval=t_eval,
-        counters=np.zeros(N_COUNTERS, dtype=np.int64), event_values=np.zeros((3, options.event_rules.shape[1])),
+        counters=np.zeros(N_COUNTERS, dtype=np.int64),
+        event_values=np.zeros((runstate.EVENT_ROWS, 2 * options.event_rules.shape[1])),
         event_rules=options.event_rules.copy(), finished=np.zeros(n),
         watched=np.concatenate([[1.0, 0.0, options.t0], work.p, np.zeros(formulation.data_size(system))]),
         seeds=np.zeros((0, n)), dense=np.zeros((hermite.N_DENSE_ROWS, n)), places=places,
@@ -327,7 +326,7 @@ def _reuse(work: Workspace) -> float:
 def _outputs(run: runstate.Run, options: Options, row: np.ndarray) -> runstate.Output:
     size = 1024 if options.t_eval is None else options.t_eval.size
     size += 3 + len(options.steps if options.steps is not None else ())
-    events = 16 + 4 * options.event_rules.shape[1]
+    events = 16 + 2 * runstate.EVENTS_PER_STEP * options.event_rules.shape[1]
     return runstate.Output(
         np.zeros(size), np.zeros((size, row.size)), np.zeros(size, dtype=np.int64),
         np.zeros(events), np.zeros(events, dtype=np.int64), np.zeros((events, row.size)),
@@ -408,7 +407,7 @@ def _make_room(run: runstate.Run, output: runstate.Output, points: int, events: 
     """Output with space for so many more points and events."""
     while output.t.size - run.whole[runstate.STORED] < points + 3:
         output = output._replace(t=_double(output.t), rows=_double(output.rows), order=_double(output.order))
-    while output.event_t.size - run.whole[runstate.EVENTS_STORED] < events + run.whole[runstate.N_EVENTS] + 2:
+    while output.event_t.size - run.whole[runstate.EVENTS_STORED] < events + _most_events(run):
         output = output._replace(
             event_t=_double(output.event_t),
             event_index=_double(output.event_index),
@@ -417,10 +416,19 @@ def _make_room(run: runstate.Run, output: runstate.Output, points: int, events: 
     return output
 
 
+def _most_events(run: runstate.Run) -> int:
+    """In one step, and a few more."""
+    return runstate.EVENTS_PER_STEP * int(run.whole[runstate.N_EVENTS]) + 2
+
+
 def _evaluate_events(run: runstate.Run, options: Options, row: np.ndarray, parameters: np.ndarray) -> None:
-    """Event functions at the start; an exact zero there counts as the sign it leaves with."""
+    """Event functions at the start; a zero there counts as the sign it leaves with."""
     import ctypes
 
     kernel = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(options.event_kernel)
     row = np.ascontiguousarray(row)
     kernel(row.ctypes.data, parameters.ctypes.data, run.event_values[0].ctypes.data)
+    for i, sign in options.leaving:
+        run.event_values[0, i] = np.finfo(float).tiny * sign
+    if options.event_noise is not None:
+        run.event_values[locate.NOISE, : options.event_noise.size] = options.event_noise

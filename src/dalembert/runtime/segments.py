@@ -21,10 +21,11 @@ from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator
 from dalembert.model.system import System
 from dalembert.numerics import runstate
+from dalembert.numerics.layout import Layout
 from dalembert.numerics.projection import Projection
 from dalembert.runtime import arguments
 from dalembert.runtime.assembly import Workspace, make_layout
-from dalembert.runtime.events import EventSet, compile_events
+from dalembert.runtime.events import Event, EventSet, compile_events
 from dalembert.runtime.prepare import (
     Initial,
     assembly_for,
@@ -59,12 +60,20 @@ class Plan:
     max_steps: int | None = None
     h: Any = None  # prescribed: a step size or a list of them
     t_eval: np.ndarray | None = None
-    events: Any = None
+    events: tuple[Event, ...] = ()
     discontinuities: tuple[float, ...] = ()  # in the order of the run, inside of it
+    compiled: dict[tuple[System, Layout], EventSet] = field(default_factory=dict)  # the events, for each kind of row
 
     @property
     def forward(self) -> bool:
         return self.t1 > self.t0
+
+    def event_set(self, system: System, layout: Layout) -> EventSet:
+        """The events, compiled for rows of a system."""
+        key = system, layout
+        if key not in self.compiled:
+            self.compiled[key] = compile_events(self.events, system, layout)
+        return self.compiled[key]
 
     def next_stop(self, t: float) -> float:
         """The declared discontinuity behind t, or the end."""
@@ -104,7 +113,8 @@ class Start:
     reason: str = "start"
     pause: Pause | None = None  # asked before the first step and now and then: is the segment to end here?
     look_every: int | None = None  # steps before the first such question; later they come at growing distances
-    leaving: Mapping[int, float] = field(default_factory=dict)  # events that just happened: the sign they leave with
+    happened: tuple[int, ...] = ()  # events whose zero is this state
+    sides: Mapping[int, float] = field(default_factory=dict)  # signs of other events that are zero here
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +192,17 @@ class Segment:
         return row[self.work.assembly.layout.slice(name)]
 
 
+Begin = Callable[[Segment], Start | None]
 Follow = Callable[[Sequence[Segment]], Start | End | None]
+
+
+def in_turn(*givers: Follow) -> Follow:
+    """Ask one after the other what comes next; the first answer counts."""
+
+    def follow(segments: Sequence[Segment]) -> Start | End | None:
+        return next((answer for answer in (ask(segments) for ask in givers) if answer is not None), None)
+
+    return follow
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +220,9 @@ def carry_on(segment: Segment, **changes: Any) -> Start:
     """
     row = segment.end_row
     values = {name: segment.part(name, row) for name in ("q", "v", "r", "w", "s")}
-    start = replace(segment.start, t=segment.t_end, values=values, initial="assume", leaving={}, first_step=None)
+    start = replace(
+        segment.start, t=segment.t_end, values=values, initial="assume", happened=(), sides={}, first_step=None
+    )
     start = replace(start, **changes)
     if start.first_step is None and start.method.one_step and start.method == segment.start.method:
         last = np.abs(np.diff(segment.result.t[-4:])) if segment.options.t_eval is None else np.zeros(0)
@@ -208,10 +230,13 @@ def carry_on(segment: Segment, **changes: Any) -> Start:
     return start
 
 
-def run_segments(first: Start, plan: Plan, follow: Follow | None = None, tick: Tick | None = None) -> Story:
+def run_segments(
+    first: Start, plan: Plan, follow: Follow | None = None, tick: Tick | None = None, begin: Begin | None = None
+) -> Story:
     """Integrate from start to end, segment by segment.
 
-    Bad input in the first start is refused by an exception; what goes wrong with a later one ends the run.
+    Bad input in the first start is refused by an exception; what goes wrong with a later one ends the run. ``begin``
+    looks at the first segment before it is executed and may replace its start.
     """
     segments: list[Segment] = []
     start: Start | None = first
@@ -219,6 +244,9 @@ def run_segments(first: Start, plan: Plan, follow: Follow | None = None, tick: T
     while start is not None:
         try:
             segment = prepare(start, plan, steps, evaluated, segments)
+            other = begin(segment) if begin is not None and not segments else None
+            if other is not None:
+                segment = prepare(other, plan, steps, evaluated, segments)
         except (ValueError, ArithmeticError) as problem:
             if not segments:
                 raise
@@ -274,24 +302,32 @@ def prepare(start: Start, plan: Plan, steps: int, evaluated: int, before: Sequen
         work.set_invariants(start.invariants)
     start_formulation(work, form, options.t0, row)
     start_method(work, method, form, options.t0, row)
-    events = compile_events(plan.events, system, layout)
-    if events.kernel is not None:
-        events.kernel(row, np.concatenate([[options.t0], start.p]))  # a function that fails does so here
+    events = plan.event_set(system, layout)
+    events.check(options.t0, row, start.p)
     options.event_kernel, options.event_rules = events.address, _remaining(events, before)
-    options.event_start = np.full(events.count, np.nan)
-    for i, sign in start.leaving.items():
-        options.event_start[i] = np.sign(sign) * np.finfo(float).tiny
+    direction = 1.0 if plan.forward else -1.0
+    options.leaving, options.event_noise = events.leaving(
+        options.t0, row, start.p, start.happened, start.sides, direction
+    )
     options.first_step = first_step(start.first_step, work, row, options)
     starter = make_starter(work, form, options, row) if starts_better(method, form, options) else None
     return Segment(start, work, options, events, row, starter, stop, time.perf_counter() - begin)
 
 
 def _remaining(events: EventSet, before: Sequence[Segment]) -> np.ndarray:
-    """Directions, and occurrences until the run ends: those of earlier segments count."""
+    """Directions, and occurrences until the loop stops: those of earlier segments count, unless it always stops."""
     rules = events.rules.copy()
-    for i in np.flatnonzero(rules[1]):
-        rules[1, i] -= sum(int((s.result.event_index == i).sum()) for s in before)
+    for i, event in enumerate(events.events):
+        if event.jumps:
+            rules[1, i] = 1
+        elif rules[1, i]:
+            rules[1, i] -= occurrences(before, i)
     return rules
+
+
+def occurrences(segments: Sequence[Segment], i: int) -> int:
+    """How often event i has happened so far."""
+    return sum(int((s.result.event_index == i).sum()) for s in segments)
 
 
 def _wanted(t_eval: np.ndarray, plan: Plan, t: float, stop: float, options: Options) -> np.ndarray:
