@@ -157,7 +157,8 @@ class HalfExplicit(Integrator):
         if data.eliminate is None or env.system.ns:
             raise OptionError(
                 "method 'half-explicit' needs accelerations and multipliers that follow from a linear system; this "
-                "model has friction, auxiliary variables, contact coordinates or black boxes. Use BDF or Radau."
+                "model has friction, auxiliary variables, contact coordinates or black boxes, or is too large for "
+                "compiled elimination. Use BDF or Radau."
             )
         system, h, t0 = env.system, data.h, data.t - data.h
         tableau = half_explicit_tableau(self.order)
