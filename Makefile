@@ -33,6 +33,8 @@ bench: $(VENV)/ready-bench
 	$(BIN)/python benchmarks/formulations.py
 	$(BIN)/python benchmarks/second_order.py
 	$(BIN)/python benchmarks/alpha.py
+	$(BIN)/python benchmarks/nonstiff.py
+	$(BIN)/python benchmarks/proportionality.py
 
 docs: $(VENV)/ready-xarray
 	$(BIN)/python docs/make_figures.py

@@ -19,6 +19,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 import argparse
+import json
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -31,7 +32,7 @@ from dalembert.integrators.base import Integrator
 from dalembert.status import OptionError
 from dalembert.table import markdown_table, print_table
 
-RESULTS = Path(__file__).resolve().parent / "results" / "proportionality.md"
+RESULTS = Path(__file__).resolve().parent / "results"
 PROBLEMS = ("andrews", "car-axis", "slider-crank", "pendulum")
 SPANS = {"pendulum": (0.0, 10.0)}  # others: their own
 TOLERANCES = 10.0 ** -np.arange(4.0, 12.01, 0.5)
@@ -41,6 +42,23 @@ POINTS = 40
 GOOD = (0.8, 1.2)
 COLUMNS = ["method", "to 1e-10", "to 1e-12", "run, to 1e-10", "E/tol 1e-4", "1e-7", "1e-10", "1e-12", "steps", "until",
            "in range"]  # fmt: skip
+
+NOTES = """
+## Why slopes are what they are
+
+A run of N = O(1/h) steps with local errors of O(h^(p+1)) ends with an error of O(h^p).
+
+- **Explicit and half-explicit methods** compare a step of order p with one of order p - 1 and go on with the better
+  one. The difference, O(h^p), is held at tol: h = O(tol^(1/p)), and the error at the end is O(h^p) = O(tol). Slope 1.
+  Order 8 on the slider-crank takes 17 to 121 steps for the whole range; errors of so few steps fall faster than h^8,
+  and stay below the tolerance by a growing factor.
+- **BDF and backward Euler** hold the local error of the step that they take, O(h^(p+1)), at tol: slope p/(p+1), that
+  is 1/2 for order 1, and about 5/6 = 0.83 where order 5 is used. Modified BDF is of this kind, too.
+- **Gauss, Radau and Lobatto methods** hold an estimate of lower order k at tol^((k+1)/(p+1)), which makes the local
+  error follow tol: slope p/(p+1) again, with p the lowest of the orders of q and v. Gauss with 2 stages on index 1:
+  4/5. On index 3 the order of v is that of the stages: Radau with 3 stages 3/4, Lobatto IIIC with 3 stages 2/3.
+- **Generalized-alpha and HHT** hold local errors below tol^(3/2), so that the error at the end follows tol: slope 1.
+"""
 
 
 def automatic() -> Iterator[Integrator]:
@@ -133,18 +151,21 @@ def main() -> int:
     parser.add_argument("--dry", action="store_true", help="print, do not write the results")
     given = parser.parse_args()
     text = [f"# {(__doc__ or '').splitlines()[0]}\n\n{(__doc__ or '').split('[--dry]')[1].strip()}"]
+    slopes = []
     for name in given.problems:
         rows = [
             row(name, method, given.most_steps)
             for method in automatic()
             if not given.methods or any(part in method.describe() for part in given.methods)
         ]
+        slopes += [{"problem": name, "method": r[0], "slope": r[1], "run": r[3]} for r in rows]
         title = f"{name}: slopes of the error at the end (distance of the exact end from the published one "
         title += f"{exact(name)[1]:.0e})"
         print_table(title, COLUMNS, rows, digits=2)
         text.append(f"\n## {title}\n\n{markdown_table(COLUMNS, rows, digits=2)}")
     if not given.dry:
-        RESULTS.write_text("\n".join(text) + "\n", encoding="utf-8")
+        (RESULTS / "proportionality.md").write_text("\n".join([*text, NOTES.rstrip()]) + "\n", encoding="utf-8")
+        (RESULTS / "proportionality.json").write_text(json.dumps(slopes, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

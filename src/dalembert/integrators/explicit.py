@@ -143,7 +143,8 @@ class Explicit(Integrator):
         if data.accelerate is None:
             raise OptionError(
                 "method 'explicit' needs accelerations and multipliers that follow from a linear system; this model "
-                "has friction, auxiliary variables, contact coordinates or black boxes. Use BDF or Radau."
+                "has friction, auxiliary variables, contact coordinates or black boxes, or is too large for compiled "
+                "elimination. Use BDF or Radau."
             )
         coefficients = tableau(self.order)
         old = {u.name: data.first[layout.slice(u.name)] for u in self.carried(system, formulation)}

@@ -157,7 +157,8 @@ class HalfExplicit(Integrator):
         if data.eliminate is None or env.system.ns:
             raise OptionError(
                 "method 'half-explicit' needs accelerations and multipliers that follow from a linear system; this "
-                "model has friction, auxiliary variables, contact coordinates or black boxes. Use BDF or Radau."
+                "model has friction, auxiliary variables, contact coordinates or black boxes, or is too large for "
+                "compiled elimination. Use BDF or Radau."
             )
         system, h, t0 = env.system, data.h, data.t - data.h
         tableau = half_explicit_tableau(self.order)
@@ -245,8 +246,8 @@ def _end_function(env: Environment, data: StepData) -> ca.Function:
     """At the end of a step (t, q, v, r): accelerations, r', and the error estimates of v and r.
 
     The estimate of the motion is e_y; those of the stages alone are h sum_i w_i (A_i, r'_i) = e, s, and the end adds
-    its part, of weight hw = h w_end. The comparison velocities are moved onto the constraints at their positions, as
-    a multiplier would move them [M97]: e + d with M d = -G^T nu and G (e + d) + (G v + g_t)_q e_y = 0, k alike.
+    its part, of weight hw = h w_end. The comparison velocities are moved onto the constraints at their own positions
+    [M97], as a multiplier would do it: e + d with M d = -G^T nu and G (e + d) + (G v + g_t)_q e_y = 0, k alike.
     """
     system, sym = env.system, ca.SX.sym
     t, q, v, r = sym("t"), sym("q", system.nq), sym("v", system.nv), sym("r", system.nr)
