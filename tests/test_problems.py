@@ -30,8 +30,8 @@ SAMPLES = 8
 # below 40 in most problems; the worst are the car axis (605 at n = 3500) and the oscillator (178 at n = 890).
 BASE, PER_STEP = 100.0, 0.25
 # On SE(3) positions follow from velocities in a frame that turns 24 times; BDF is off by 1736 tol at n = 4226.
-# Forces in the elastic rod are a stiffness of 4e7 times displacements that tolerances measure against 1: multipliers are
-# off by 74,000 tol at n = 13,000.
+# Forces in the elastic rod are a stiffness of 4e7 times displacements that tolerances measure against 1: multipliers
+# are off by 74,000 tol at n = 13,000.
 AMPLIFIED = {"heavy-top-se3": 2.0, "slider-crank-flexible": 40.0}
 ROUNDING = 2e-14
 
