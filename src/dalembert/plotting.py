@@ -135,7 +135,8 @@ def draw_work_precision(ax: Axes, curves: Mapping[str, Sequence[tuple[float, flo
         chosen = label == best
         ax.loglog(
             [1e3 * s for _, s in points], [max(e, SMALLEST) for e, _ in points], marker=markers[i % len(markers)],
-            color="black" if chosen else colours[label.partition(",")[0]], linewidth=2.5 if chosen else 1.2, markersize=7 if chosen else 4.5,
+            color="black" if chosen else colours[label.partition(",")[0]], linewidth=2.5 if chosen else 1.2,
+            markersize=7 if chosen else 4.5,
             label=_plain(label), zorder=3 if chosen else 2,
         )  # fmt: skip
     ax.set_xlabel("wall time [ms]")
