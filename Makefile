@@ -29,6 +29,7 @@ test-slow: $(VENV)/ready-test
 	$(BIN)/python -m pytest -m slow
 
 bench: $(VENV)/ready-bench
+	$(BIN)/python benchmarks/collection.py
 	$(BIN)/python benchmarks/pendulum.py
 	$(BIN)/python benchmarks/formulations.py
 	$(BIN)/python benchmarks/second_order.py

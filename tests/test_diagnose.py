@@ -155,7 +155,17 @@ def test_stiff_forces_are_case_3(pendulum_with):
     assert found.formulation == da.StabilizedIndex2()
 
 
-@pytest.mark.parametrize("name", [n for n in da.problems() if not n.startswith("ascher-petzold")])
+LONG = ("four-bar-40", "wheelset")  # long to compile for the analysis
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=[pytest.mark.slow] * (n in LONG))
+        for n in da.problems()
+        if not n.startswith("ascher-petzold")
+    ],
+)
 def test_every_problem(name):
     p = da.problems()[name]
     end = p.t_span[0] + min(p.t_span[1] - p.t_span[0], 2.0)

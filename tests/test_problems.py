@@ -1,16 +1,27 @@
 """Every problem of the collection against its reference, by the default method and by the other formulations."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
 import dalembert as da
-from dalembert.problems import Problem, andrews, four_bar, slider_crank
+from dalembert.problems import Problem, four_bar, slider_crank
 from dalembert.problems.minimal import minimal_coordinates
 
-NAMES = list(da.problems())
-WITH_REFERENCE = [name for name in NAMES if da.problems()[name].reference is not None]
+ALL = list(da.problems())
+# 485 unknowns are long to compile; the wheelset makes 100,000 steps
+LONG = ("four-bar-40", "wheelset")
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in ALL]
+
+
+def among(names: list[str]) -> list[Any]:
+    """Parameters of a test, long ones marked."""
+    return [x for x, name in zip(NAMES, ALL, strict=True) if name in names]
+
+
+WITH_REFERENCE = among([name for name in ALL if da.problems()[name].reference is not None])
 SPAN = 10.0  # longer problems are followed for this long
 SAMPLES = 8
 
@@ -20,7 +31,9 @@ SAMPLES = 8
 BASE, PER_STEP = 100.0, 0.25
 # On SE(3) positions follow from velocities in a frame that turns 24 times; BDF is off by 1736 tol at n = 4226.
 # The leaning disc has velocities of size 4, and a change of its rates by d moves it by 10 d within 10 s.
-AMPLIFIED = {"heavy-top-se3": 2.0, "leaning-disc": 40.0}
+# Forces in the elastic rod are a stiffness of 4e7 times displacements that tolerances measure against 1: multipliers
+# are off by 74,000 tol at n = 13,000.
+AMPLIFIED = {"heavy-top-se3": 2.0, "leaning-disc": 40.0, "slider-crank-flexible": 40.0}
 ROUNDING = 2e-14
 
 
@@ -72,8 +85,8 @@ def errors(name: str, sol: da.Solution, state: object) -> dict[str, float]:
 
 def test_collection_describes_itself() -> None:
     collection = da.problems()
-    assert len(collection) == len(NAMES) >= 20
-    for name in NAMES:
+    assert len(collection) == len(ALL) >= 20
+    for name in ALL:
         problem = collection[name]
         assert problem.name == name
         assert problem.description
@@ -140,8 +153,9 @@ def test_constraints_hold_to_rounding(name: str, tol: float) -> None:
 
 # Index 2 and 3 on what they are meant for. The control of index 3 weights velocities by h, which loosens it.
 # no constraints, nothing to differentiate
-FREE = [name for name in NAMES if not da.problems()[name].system.nlam + da.problems()[name].system.nmu]
-OTHER = [name for name in WITH_REFERENCE if name not in FREE]
+FREE = [name for name in ALL if not da.problems()[name].system.nlam + da.problems()[name].system.nmu]
+KNOWN = [name for name in ALL if da.problems()[name].reference is not None and name not in FREE]
+OTHER = among(KNOWN)
 
 
 @pytest.mark.parametrize("name", OTHER)
@@ -154,7 +168,7 @@ def test_index_2_meets_the_reference(name: str) -> None:
 
 
 # multipliers that are wrong at every change of step size do no harm on average, unless their force is nonlinear in them
-AVERAGED = [name for name in OTHER if da.problems()[name].system.nq and name != "jay-negrut-5.1"]
+AVERAGED = among([name for name in KNOWN if da.problems()[name].system.nq and name != "jay-negrut-5.1"])
 
 
 @pytest.mark.parametrize("name", AVERAGED)
@@ -181,10 +195,3 @@ def test_four_bar_reference_agrees_with_the_published_table() -> None:
         four_bar.reduced(40), four_bar.START, 0.0, lambda t, y: {"top": [np.sin(y[0]), np.cos(y[0])]}
     )
     assert np.abs(top(table[:, 0])["top"] - table[:, 1:]).max() < 5e-6
-
-
-def test_andrews_agrees_with_the_published_end_values() -> None:
-    end = run("andrews", 1e-9)(0.03)
-    for what, digits in (("q", 5e-9), ("v", 1e-8), ("lam", 5e-7)):
-        published = andrews.PUBLISHED[what]
-        assert np.abs(getattr(end, what) - published).max() <= digits * np.abs(published).max(), what

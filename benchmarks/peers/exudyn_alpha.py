@@ -66,6 +66,24 @@ def heavy_top(mass: float, inertia: np.ndarray, X: np.ndarray, omega: np.ndarray
 
 def run(model: tuple[Any, Any], end: float, steps: int, rho: float = 0.9) -> tuple[float, np.ndarray]:
     """Seconds and the coordinates at the end; nothing is written or displayed."""
+    seconds, q, _ = run_with_velocities(model, end, steps, rho)
+    return seconds, q
+
+
+def top_state(q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(x, R) and (x', Omega) of `heavy_top` from displacements and changes of Euler parameters."""
+    x, p = q[:3] + np.array([0.0, 1.0, 0.0]), q[3:] + np.array([1.0, 0.0, 0.0, 0.0])
+    p0, (p1, p2, p3) = p[0], p[1:]
+    skew = np.array([[0, -p3, p2], [p3, 0, -p1], [-p2, p1, 0]])
+    R = np.eye(3) + 2 * p0 * skew + 2 * skew @ skew
+    omega = 2 * (p0 * v[4:] - v[3] * p[1:] - np.cross(p[1:], v[4:]))  # body frame
+    return np.concatenate([x, R.ravel()]), np.concatenate([v[:3], omega])
+
+
+def run_with_velocities(
+    model: tuple[Any, Any], end: float, steps: int, rho: float = 0.9
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """The same, with velocities."""
     _, mbs = model
     settings = exu.SimulationSettings()
     settings.timeIntegration.numberOfSteps = steps
@@ -82,4 +100,5 @@ def run(model: tuple[Any, Any], end: float, steps: int, rho: float = 0.9) -> tup
     begin = time.perf_counter()
     mbs.SolveDynamic(settings, solverType=exu.DynamicSolverType.GeneralizedAlpha)
     seconds = time.perf_counter() - begin
-    return seconds, np.array(mbs.systemData.GetODE2Coordinates())
+    data = mbs.systemData
+    return seconds, np.array(data.GetODE2Coordinates()), np.array(data.GetODE2Coordinates_t())

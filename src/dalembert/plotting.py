@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,6 +83,66 @@ def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
         except OSError as problem:
             raise OSError(f"cannot write {target}: {problem.strerror or problem}. Choose another folder.") from problem
     return figure
+
+
+def plot_work_precision(
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    path: str | Path | None = None,
+    *,
+    title: str = "",
+    best: str | None = None,
+    ylabel: str = "relative error",
+) -> Figure:
+    """Error against wall time on logarithmic axes, one curve each; lower left is better.
+
+    Parameters
+    ----------
+    curves
+        Label -> points (error, seconds).
+    path
+        Write the figure there too.
+    title, ylabel
+        Texts of the figure.
+    best
+        Label of the curve to set off.
+    """
+    from matplotlib.figure import Figure
+
+    target = check_path(path) if path is not None else None
+    if not any(curves.values()):
+        raise PlotError("there is nothing to plot: no run reached the end.")
+    rows = -(-len(curves) // 3)
+    figure = Figure(figsize=(8.5, 5.5 + 0.2 * rows), layout="constrained", dpi=120)
+    ax = figure.subplots()
+    draw_work_precision(ax, curves, best)
+    ax.set_ylabel(ylabel)
+    ax.set_title(_plain(title), fontsize="medium")
+    figure.legend(loc="outside lower center", ncols=3, fontsize="small", frameon=False)
+    if target is not None:
+        figure.savefig(target)
+    return figure
+
+
+def draw_work_precision(ax: Axes, curves: Mapping[str, Sequence[tuple[float, float]]], best: str | None = None) -> None:
+    """The curves of `plot_work_precision` in a panel of one's own.
+
+    Labels that agree up to a comma share a colour.
+    """
+    markers = "osD^vP*X<>"
+    groups = list(dict.fromkeys(label.partition(",")[0] for label in curves))
+    colours = dict(zip(groups, _colours(len(groups)), strict=True))
+    for i, (label, points) in enumerate(curves.items()):
+        chosen = label == best
+        ax.loglog(
+            [1e3 * s for _, s in points], [max(e, SMALLEST) for e, _ in points], marker=markers[i % len(markers)],
+            color="black" if chosen else colours[label.partition(",")[0]], linewidth=2.5 if chosen else 1.2,
+            markersize=7 if chosen else 4.5,
+            label=_plain(label), zorder=3 if chosen else 2,
+        )  # fmt: skip
+    ax.set_xlabel("wall time [ms]")
+    ax.grid(True, which="major", color="0.9", linewidth=0.7)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def check_path(path: str | Path) -> Path:

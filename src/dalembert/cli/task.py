@@ -52,7 +52,7 @@ def make_task(given: str, t_end: float | None, q0: str | None, v0: str | None) -
         start, end = found.t_span
         return Task(
             found.system, (start, end if t_end is None else t_end),
-            found.q0 if q0 is None else _numbers("--q0", q0), found.v0 if v0 is None else _numbers("--v0", v0),
+            found.q0 if q0 is None else numbers("--q0", q0), found.v0 if v0 is None else numbers("--v0", v0),
             f"{found.name}: {found.description}", found.options, found if untouched else None,
         )  # fmt: skip
     if t_end is None:
@@ -60,8 +60,8 @@ def make_task(given: str, t_end: float | None, q0: str | None, v0: str | None) -
     if q0 is None:
         names = ", ".join(found.names["q"])
         raise OptionError(f"{given} is a System, which has no initial values of its own: give --q0 with {names}.")
-    rest = None if v0 is None else _numbers("--v0", v0)
-    return Task(found, (0.0, t_end), _numbers("--q0", q0), rest, found.name)
+    rest = None if v0 is None else numbers("--v0", v0)
+    return Task(found, (0.0, t_end), numbers("--q0", q0), rest, found.name)
 
 
 def _find(given: str) -> Problem | System:
@@ -105,7 +105,7 @@ def _import(path: Path) -> ModuleType:
     return module
 
 
-def _numbers(option: str, text: str) -> np.ndarray:
+def numbers(option: str, text: str) -> np.ndarray:
     try:
         return np.array([float(x) for x in text.split(",") if x.strip()])
     except ValueError:
@@ -119,7 +119,7 @@ def parameters_of(given: Sequence[str], system: System) -> dict[str, Any]:
         name, equals, text = (x.strip() for x in item.partition("="))
         if not (name and equals and text):
             raise OptionError(f"--set {item!r}: write NAME=VALUE, e.g. --set g=9.81 or --set axis=0,0,1.")
-        value = _numbers(f"--set {name}=", text)
+        value = numbers(f"--set {name}=", text)
         default = system.parameters.defaults.get(name)
         if default is not None and default.size == value.size:
             value = value.reshape(default.shape)

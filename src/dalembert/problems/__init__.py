@@ -5,6 +5,7 @@ from dalembert.problems import ascher_petzold as ascher_petzold
 from dalembert.problems import car_axis as car_axis
 from dalembert.problems import contact as contact
 from dalembert.problems import double_pendulum as double_pendulum
+from dalembert.problems import flexible_slider_crank as flexible_slider_crank
 from dalembert.problems import four_bar as four_bar
 from dalembert.problems import free as free
 from dalembert.problems import friction as friction
@@ -23,6 +24,7 @@ from dalembert.problems import series_springs as series_springs
 from dalembert.problems import slider_crank as slider_crank
 from dalembert.problems import spherical_pendulum as spherical_pendulum
 from dalembert.problems import truck as truck
-from dalembert.problems.base import Problem, problems
+from dalembert.problems import wheelset as wheelset
+from dalembert.problems.base import Problem, Published, problems
 
-__all__ = ["Problem", "problems"]
+__all__ = ["Problem", "Published", "problems"]

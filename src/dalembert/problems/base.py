@@ -12,6 +12,48 @@ from dalembert.model.system import System
 
 
 @dataclass(frozen=True)
+class Published:
+    """Values printed by others, and how much of them independent computations confirm.
+
+    Attributes
+    ----------
+    t
+        Time of the values, or times (n,).
+    values
+        "q", "v", "lam", ... -> components (m,) at t, or (n, m) at several times; nan where nothing is printed.
+    digits
+        Significant digits that are confirmed, by the same names: one number, or one for each component.
+    within
+        Instead of digits, where they are limited by the rounding of a table: bound of the absolute error, by name.
+    origin
+        Who computed them, and how.
+
+    Examples
+    --------
+    >>> value = Published(t=2.0, values={"q": [1.25, 40.0]}, digits={"q": 3}, origin="by hand")
+    >>> value.error("q")
+    array([0.00125, 0.04   ])
+    """
+
+    t: Any
+    values: Mapping[str, Any]
+    origin: str
+    digits: Mapping[str, Any] = field(default_factory=dict)
+    within: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if set(self.digits) | set(self.within) != set(self.values) or set(self.digits) & set(self.within):
+            raise ValueError("published values need either digits or a bound of their error, for every name")
+
+    def error(self, name: str) -> np.ndarray:
+        """Bound of the absolute error of every value, in the shape of the values."""
+        values = np.asarray(self.values[name], dtype=float)
+        if name in self.digits:
+            return np.asarray(10.0 ** -np.asarray(self.digits[name], dtype=float) * np.abs(values))
+        return np.broadcast_to(np.asarray(self.within[name], dtype=float), values.shape)
+
+
+@dataclass(frozen=True)
 class Problem:
     """A problem of the collection.
 
@@ -28,6 +70,8 @@ class Problem:
         How many significant digits of the reference can be trusted.
     options
         More initial values and guesses (r0, w0, s0) for `solve`.
+    published
+        What others printed about this problem. The reference may be more accurate.
     """
 
     name: str
@@ -41,6 +85,18 @@ class Problem:
     reference_times: tuple[float, ...] | None = None
     reference_digits: int = 15
     options: Mapping[str, Any] = field(default_factory=dict)
+    published: Published | None = None
+
+
+def at_listed_times(values: Mapping[float, Mapping[str, Any]]) -> Callable[[Any], dict[str, np.ndarray]]:
+    """Reference from values at some times; the returned function takes one of these times, or several (n,)."""
+
+    def reference(t: Any) -> dict[str, np.ndarray]:
+        rows = [values[float(x)] for x in np.atleast_1d(t)]
+        out = {name: np.array([row[name] for row in rows], dtype=float) for name in rows[0]}
+        return {name: x[0] for name, x in out.items()} if np.ndim(t) == 0 else out
+
+    return reference
 
 
 _BUILDERS: dict[str, Callable[[], Problem]] = {}

@@ -13,16 +13,24 @@ from typing import Any
 import numpy as np
 
 from dalembert.model.system import System
-from dalembert.problems.base import Problem, register
+from dalembert.problems.base import Problem, Published, register
 
 P = {"eps": 0.01, "M": 10.0, "L": 1.0, "L0": 0.5, "r": 0.1, "w": 10.0, "g": 1.0}
 
-# [MM08], the set with 21 digits, of which 12 (q), 9 (v) and 11 (lam) were confirmed by integrations of our own
+# [MM08], the set with 21 digits
 END = {
     "q": np.array([0.04934557842754028, 0.49698946023017115, 1.0417425248854215, 0.37391102726536124]),
     "v": np.array([-0.07705836840409723, 0.007446866587237785, 0.017556815753723223, 0.7703410437792519]),
     "lam": np.array([0.004736886590848933, 0.0011046803312573436]),
 }
+
+# digits confirmed by integrations of our own
+PUBLISHED = Published(
+    t=3.0,
+    values=END,
+    digits={"q": [12.4, 12.4, 13, 13], "v": [11, 9.2, 10.8, 12], "lam": [11.5, 11.5]},
+    origin="Mazzia & Magherini 2008",
+)
 
 
 def _support(t: Any, p: Any) -> Any:
@@ -75,4 +83,5 @@ def car_axis() -> Problem:
         reference=_reference,
         reference_times=(3.0,),
         reference_digits=9,
+        published=PUBLISHED,
     )

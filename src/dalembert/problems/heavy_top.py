@@ -18,7 +18,7 @@ from scipy.integrate import solve_ivp
 
 from dalembert import spaces
 from dalembert.model.system import System
-from dalembert.problems.base import Problem, register
+from dalembert.problems.base import Problem, Published, register
 from dalembert.problems.minimal import ATOL, RTOL, minimal_coordinates
 from dalembert.problems.rotations import matrix_of, quaternion_rate
 
@@ -79,6 +79,11 @@ PUBLISHED: dict[float, dict[str, Any]] = {
         "lam": [-517.6007394769013, -396.8431014895542, 404.5749251628845],
     },
 }
+
+
+# kynema, regression test heavy_top: Lie-group generalized-alpha with h = 2e-6; x and the quaternion at t = 1
+KYNEMA_X = [0.1733440435722807, 0.6400887012666343, -0.7484906793466106]
+KYNEMA_P = np.array([0.7329439942283007, -0.2782856278135421, 0.5318246439927058, -0.3201761370231893])
 
 
 def gyroscopic(v: Any) -> Any:
@@ -160,6 +165,12 @@ def _problem(name: str, system: System, where: str, state: Any) -> Problem:
         t_span=(0.0, 1.0),
         reference=minimal_coordinates(_rates, y0, 0.0, state),
         reference_digits=11,
+        published=Published(
+            t=1.0,
+            values={"q": [*KYNEMA_X, *matrix_of(KYNEMA_P).ravel()]},
+            within={"q": [1.2e-7] * 3 + [4e-7] * 9},  # an error of 1e-7 in the quaternion
+            origin="kynema, regression test heavy_top: generalized-alpha, h = 2e-6",
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dalembert.model.system import System
-from dalembert.problems.base import Problem, register
+from dalembert.problems.base import Problem, Published, register
 from dalembert.problems.minimal import minimal_coordinates, multipliers
 
 P = {"a": 0.5, "J1": 1.0, "m2": 1.0, "J2": 2.0, "k": 1.0, "c": 1.0, "l0": 1.0, "F": 1.0}
@@ -105,4 +105,10 @@ def slider_crank() -> Problem:
         t_span=(0.0, 10.0),
         reference=minimal_coordinates(_rates, START, 0.0, _state),
         reference_digits=11,
+        published=Published(
+            t=[row[0] for row in PUBLISHED],
+            values={"q": [row[1:] for row in PUBLISHED]},
+            within={"q": 5.4e-5},
+            origin="SUNDIALS: IDA, rtol = atol = 1e-6, stabilized index 2",
+        ),
     )

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dalembert.model.system import System
-from dalembert.problems.base import Problem, register
+from dalembert.problems.base import Problem, Published, register
 
 P = {
     "m1": 1450.0, "m2": 3335.0, "m3": 600.0, "m4": 1100.0, "m5": 11515.0, "l2": 14313.0, "l4": 948.0, "l5": 33000.0,
@@ -159,4 +159,10 @@ def truck() -> Problem:
         reference=_reference,
         reference_times=TIMES,
         reference_digits=9,
+        published=Published(
+            t=0.0,
+            values={"q": Q0, "lam": LAM0},
+            within={"q": 0.0, "lam": [1e-9, 1e-9]},
+            origin="Eich-Soellner & Führer 1998: the equilibrium at the start",
+        ),
     )

@@ -1,0 +1,248 @@
+"""The collection beside its peers: wall time for equal error at the end, in one process.
+
+    python benchmarks/collection.py [--models NAME ...] [--tools TEXT ...] [--limit SECONDS] [--out DIRECTORY]
+
+Writes peers.md, peers.json and peers.png. Every tool gets the form of the equations that suits it best, compiled
+(benchmarks/peers/models.py, tools.py), and a sweep of tolerances; times are the fastest of several warm runs. For an
+error of 1e-3, 1e-5 and 1e-7 the time is read off the work-precision curve of each tool (log-log). The best of ours is
+compared with each of the others: the aim is to be 10 times faster than every tool that keeps the constraints and
+returns multipliers, and not slower than codes for ODEs, whose solutions drift off the constraints.
+"""
+
+# ruff: noqa: E402  (thread counts have to be set before NumPy is imported)
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # matrices are small: threads only add noise
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from peers.models import MODELS, Model
+from peers.tools import TOOLS, Tool
+
+from dalembert.analysis.compare import front, time_at
+from dalembert.plotting import draw_work_precision
+from dalembert.table import markdown_table, print_table
+
+LEVELS = (1e-3, 1e-5, 1e-7)
+FINE_ENOUGH = 1e-8  # no tighter tolerance after a run with this error
+USELESS = 0.3  # a run with this error says nothing
+ROUNDS, BUDGET = 7, 0.5  # runs of each, and seconds after which no further one is started
+LIMIT = 3.0  # seconds: a tool is not asked for tighter tolerances after such a run
+TARGETS = {True: 10.0, False: 1.0}  # keeps constraints -> how many times faster we want to be
+
+
+def measure(tool: Tool, model: Model, tol: float) -> dict[str, Any]:
+    """One tool at one tolerance: error, seconds of the call and of the integration alone (fastest of several)."""
+    row: dict[str, Any] = {"model": model.name, "tool": tool.name, "tol": tol, "failure": None}
+    try:
+        run = tool.prepare(model, tol)
+        if not tool.warm:
+            run()
+        begin, calls, inner = time.perf_counter(), [], []
+        while len(calls) < ROUNDS and (not calls or time.perf_counter() - begin < BUDGET):
+            start = time.perf_counter()
+            q, v, own = run()
+            whole = time.perf_counter() - start
+            inner.append(whole if own is None else own)
+            calls.append(inner[-1] if tool.rebuilds else whole)
+        return row | {"error": model.error(q, v), "seconds": min(calls), "integration": min(inner), "runs": len(calls)}
+    except Exception as error:  # whatever a tool throws is its result, and the others go on
+        return row | {"failure": " ".join(f"{type(error).__name__}: {error}".split())[:160]}
+
+
+def sweep(tool: Tool, model: Model, limit: float) -> list[dict[str, Any]]:
+    """From loose to tight, until accurate enough or too slow."""
+    rows = []
+    for tol in tool.tolerances:
+        row = measure(tool, model, tol)
+        rows.append(row)
+        text = row["failure"] or f"error {row['error']:.1e}  {1e3 * row['seconds']:9.2f} ms"
+        print(f"{model.name:13s} {tool.name:22s} {tol:.0e}  {text}", flush=True)
+        if row["failure"] is None and (row["error"] < FINE_ENOUGH or row["seconds"] > limit):
+            break
+        if sum(r["failure"] is not None for r in rows) >= 3:
+            break
+    return rows
+
+
+def curve(rows: Sequence[dict[str, Any]], model: str, tool: str, what: str) -> list[tuple[float, float]]:
+    """Work-precision curve of a tool on a model."""
+    mine = [r for r in rows if r["model"] == model and r["tool"] == tool and not r["failure"] and r["error"] < USELESS]
+    return front([(r["error"], r[what]) for r in mine])
+
+
+def ratios(rows: Sequence[dict[str, Any]], tools: Sequence[Tool], what: str) -> list[dict[str, Any]]:
+    """Time of every peer over that of the best of ours, at every level of error."""
+    out = []
+    for model in dict.fromkeys(r["model"] for r in rows):
+        for level in LEVELS:
+            own = {}
+            for tool in tools:
+                points = curve(rows, model, tool.name, what) if tool.ours else []
+                if points and (found := time_at(points, level))[1] != ">":
+                    own[tool.name] = found[0]
+            if not own:
+                continue
+            best = min(own, key=lambda name: own[name])
+            for tool in tools:
+                points = [] if tool.ours else curve(rows, model, tool.name, what)
+                if not points:
+                    continue
+                seconds, bound = time_at(points, level)
+                ratio = seconds / own[best]
+                out.append({
+                    "model": model, "error": level, "ours": best, "ms": 1e3 * own[best], "peer": tool.name,
+                    "peer_ms": 1e3 * seconds, "bound": bound, "ratio": ratio, "target": TARGETS[tool.keeps],
+                    "met": ratio >= TARGETS[tool.keeps],
+                })  # fmt: skip
+    return out
+
+
+def ratio_table(found: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
+    """One row for each model and level, one column for each peer; `*` marks what falls short of its target."""
+    peers = list(dict.fromkeys(r["peer"] for r in found))
+    lines = []
+    for model, level in dict.fromkeys((r["model"], r["error"]) for r in found):
+        these = {r["peer"]: r for r in found if (r["model"], r["error"]) == (model, level)}
+        first = next(iter(these.values()))
+        cells = [
+            f"{r['bound']}{r['ratio']:.3g}{'' if r['met'] else ' *'}" if (r := these.get(p)) else "" for p in peers
+        ]
+        lines.append([model, f"{level:.0e}", first["ours"].removeprefix("dalembert "), first["ms"], *cells])
+    return ["problem", "error", "ours", "ms", *peers], lines
+
+
+def report(results: dict[str, Any], tools: Sequence[Tool]) -> str:
+    text = ["# The collection beside its peers", "", "Made by `benchmarks/collection.py`; its head says how.", ""]
+    text += [f"Machine: {results['machine']}", ""]
+    text += [f"- {tool.name}: {tool.form} ({tool.version()})" for tool in tools]
+    text += [f"- {name}: not installed, left out" for name in results["missing"]]
+    for what, title in (("seconds", "Times faster, whole call"), ("integration", "Times faster, integration alone")):
+        found = results["ratios"][what]
+        keeps = [r for r in found if r["target"] > 1]
+        drifts = [r for r in found if r["target"] == 1]
+        head, lines = ratio_table(found)
+        text += ["", f"## {title}", ""]
+        text += [
+            "Time of the peer over the time of the best of ours (third and fourth column) for the same error at the "
+            "end. `>`: the peer did not get so accurate, its most accurate run counts. `<`: even its cheapest run is "
+            "more accurate. `*`: short of the target (10 for tools that keep the constraints and return multipliers, 1 "
+            "for codes for ODEs).", "",
+            f"Targets met: {sum(r['met'] for r in keeps)} of {len(keeps)} with constraints, "
+            f"{sum(r['met'] for r in drifts)} of {len(drifts)} of the drifting kind.", "",
+            markdown_table(head, lines, digits=3),
+        ]  # fmt: skip
+        if what == "seconds":
+            text += [
+                "",
+                "A call of `solve` checks its arguments and makes the initial values consistent each time, about 1 to "
+                "3 ms; the solvers of the peers are set up beforehand. The next table leaves this out.",
+            ]
+    text += ["", "## Runs", ""]
+    cells = [
+        [r["model"], r["tool"], f"{r['tol']:.0e}", r.get("error"), _ms(r, "seconds"), _ms(r, "integration"),
+         r["failure"] or ""]
+        for r in results["runs"]
+    ]  # fmt: skip
+    text.append(markdown_table(["problem", "tool", "tol", "error", "ms", "ms inside", "failure"], cells, digits=3))
+    return "\n".join(text) + "\n"
+
+
+def _ms(row: dict[str, Any], what: str) -> float | None:
+    return 1e3 * row[what] if what in row else None
+
+
+def draw(results: dict[str, Any], tools: Sequence[Tool], path: Path) -> None:
+    """One panel for each problem."""
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(r["model"] for r in results["runs"]))
+    across = min(3, len(names))
+    down = -(-len(names) // across)
+    figure = Figure(figsize=(4.3 * across, 3.6 * down + 0.9), layout="constrained", dpi=130)
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    handles: dict[str, Any] = {}
+    for ax, name in zip(panels, names, strict=False):
+        # the same tools in the same order everywhere, for equal colours and marks
+        curves = {tool.name.replace(",", ""): curve(results["runs"], name, tool.name, "seconds") for tool in tools}
+        draw_work_precision(ax, curves)
+        for line, tool in zip(ax.get_lines(), tools, strict=True):
+            line.set_linewidth(2.2 if tool.ours else 1.0)
+            line.set_linestyle("-" if tool.keeps else "--")
+            if len(line.get_xdata()):
+                handles.setdefault(str(line.get_label()), line)
+        ax.set_title(name, fontsize="medium")
+    for ax in panels[len(names) :]:
+        ax.set_axis_off()
+    for row in range(down):
+        panels[row * across].set_ylabel("relative error at the end")
+    figure.suptitle(
+        "wall time of a call; lower left is better, dashed: solutions drift off the constraints", fontsize=9
+    )
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside lower center", ncols=5, fontsize="small", frameon=False
+    )
+    figure.savefig(path)
+
+
+def machine() -> str:
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        found = [x.split(":", 1)[1].strip() for x in info.read_text().splitlines() if x.startswith("model name")]
+        cpu = found[0] if found else cpu
+    load = f", load {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
+    return f"{cpu}, {os.cpu_count()} cores, Python {platform.python_version()}{load}"
+
+
+def write(results: dict[str, Any], tools: Sequence[Tool], folder: Path) -> None:
+    """All files, from the runs so far."""
+    results["ratios"] = {what: ratios(results["runs"], tools, what) for what in ("seconds", "integration")}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "peers.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    (folder / "peers.md").write_text(report(results, tools), encoding="utf-8")
+    draw(results, tools, folder / "peers.png")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="The collection beside its peers.")
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS), metavar="NAME")
+    parser.add_argument(
+        "--tools", nargs="+", default=None, metavar="TEXT", help="only tools whose names contain a text"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=LIMIT, help="seconds of a run after which a tool stops tightening"
+    )
+    parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent / "results")
+    options = parser.parse_args(arguments)
+    chosen = [t for t in TOOLS if options.tools is None or any(x in t.name for x in options.tools)]
+    tools = [t for t in chosen if t.available()]
+    missing = [t.name for t in chosen if not t.available()]
+    for name in missing:
+        print(f"not installed, left out: {name}")
+    results: dict[str, Any] = {"machine": machine(), "missing": missing, "runs": []}
+    begin = time.perf_counter()
+    for name in options.models:
+        model = MODELS[name]()
+        for tool in tools:
+            if tool.suits(model):
+                results["runs"] += sweep(tool, model, options.limit)
+        write(results, tools, options.out)  # after every problem: nothing is lost if the rest is interrupted
+    for what, title in (("seconds", "whole call"), ("integration", "integration alone")):
+        print_table(f"times faster than the peer: {title}", *ratio_table(results["ratios"][what]), digits=3)
+    print(f"{time.perf_counter() - begin:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,264 @@
+"""The tools on the models: each one in the best form and with the best settings that were found.
+
+``prepare(model, tol)`` does what a user would do once (compile, build the solver) and returns a function that only
+integrates. A run that does not reach the end raises `ToolFailed` with the tool's own message.
+
+What was tried: IDA runs on Andrews' mechanism only with multipliers out of the error test (an absolute tolerance of
+1e6 on them; scikit-sundae has no IDASetSuppressAlg), or in the form where they are derivatives of unknowns. CVODES with
+Adams formulas and functional iteration beats BDF with Newton on these nonstiff problems. heyoka's compact mode halves
+the time of its compilation and does not slow down its steps.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+
+import dalembert as da
+
+from . import exudyn_alpha
+from .heyoka_expressions import equations
+from .models import Implicit, Model
+
+End = tuple[np.ndarray, np.ndarray, float | None]
+#: positions and velocities at the end, and seconds of the integration alone if the tool tells
+Runner = Callable[[], End]
+MAX_STEPS = 2_000_000
+LOOSE = 1e6  # absolute tolerance of multipliers that are to stay out of the error test
+
+
+class ToolFailed(RuntimeError):
+    """The tool stopped before the end; the text is its own message."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tool:
+    """One tool in one setting. ``keeps``: it keeps the constraints and returns multipliers."""
+
+    name: str
+    package: str
+    form: str
+    keeps: bool
+    prepare: Callable[[Model, float], Runner]
+    tolerances: tuple[float, ...] = tuple(10.0**-k for k in range(3, 13))
+    suits: Callable[[Model], bool] = lambda model: True
+    ours: bool = False
+    warm: bool = False  # prepared so that the first run does not compile anything
+    rebuilds: bool = False  # a run builds the model anew: only its integration is timed
+
+    def available(self) -> bool:
+        return importlib.util.find_spec(self.package) is not None
+
+    def version(self) -> str:
+        names = importlib.metadata.packages_distributions().get(self.package, [self.package])
+        return f"{names[0]} {importlib.metadata.version(names[0])}"
+
+
+# ---------------------------------------------------------------------- dalembert
+def ours(method: Any, formulation: str | None = None) -> Callable[[Model, float], Runner]:
+    def prepare(model: Model, tol: float) -> Runner:
+        def run() -> End:
+            sol = da.solve(
+                model.system, (0.0, model.t_end), model.q0, model.v0, method=method, formulation=formulation, rtol=tol,
+                atol=tol, t_eval=[model.t_end], max_steps=MAX_STEPS,
+            )  # fmt: skip
+            if not sol.success:
+                raise ToolFailed(sol.message)
+            return sol.q[-1], sol.v[-1], sol.stats.wall_time
+
+        return run
+
+    return prepare
+
+
+# ---------------------------------------------------------------------- codes for DAEs
+_implicit: dict[tuple[str, bool], Implicit] = {}
+
+
+def _form(model: Model, integrated: bool) -> Implicit:
+    key = (model.name, integrated)
+    if key not in _implicit:
+        _implicit[key] = model.implicit(integrated)
+    return _implicit[key]
+
+
+def _split(model: Model, y: np.ndarray) -> End:
+    nq, nv = model.system.nq, model.system.nv
+    return y[:nq], y[nq : nq + nv], None
+
+
+def sundae_ida(integrated: bool) -> Callable[[Model, float], Runner]:
+    def prepare(model: Model, tol: float) -> Runner:
+        from sksundae.ida import IDA
+
+        form = _form(model, integrated)
+        options: dict[str, Any] = {"atol": tol, "max_order": 4}
+        if not integrated:
+            atol = np.concatenate([np.full(form.states, tol), np.full(form.multipliers, LOOSE)])
+            indices = list(range(form.states, form.states + form.multipliers))
+            options = {"atol": atol, "algebraic_idx": indices, "max_order": 5}
+        solver = IDA(form.residual, jacfn=form.matrix, rtol=tol, max_num_steps=MAX_STEPS, **options)
+
+        def run() -> End:
+            solver.init_step(0.0, form.y0, form.yp0)
+            end = solver.step(model.t_end)
+            if not end.success:
+                raise ToolFailed(f"{end.message} (t = {float(end.t):.4g})")
+            return _split(model, end.y)
+
+        return run
+
+    return prepare
+
+
+def casadi_idas(model: Model, tol: float) -> Runner:
+    s, x = model.system, model.system.symbols
+    rate, motion, constraints, mu = model.ggl
+    mass = model._numeric(s.mass)
+    v_dot = -motion / ca.diag(mass) if mass.sparsity().is_diag() else -ca.solve(mass, ca.densify(motion))
+    dae = {"t": x.t, "x": model.y, "z": ca.vertcat(x.lam, mu), "ode": ca.vertcat(rate, v_dot), "alg": constraints}
+    options = {"reltol": tol, "abstol": tol, "suppress_algebraic": True, "newton_scheme": "direct",
+               "linear_solver": "qr", "max_num_steps": MAX_STEPS, "show_eval_warnings": False}  # fmt: skip
+    integrator = ca.integrator("peer", "idas", dae, 0.0, model.t_end, options)
+    x0, z0 = ca.DM(model.y0), ca.DM(np.concatenate([model.lam0, np.zeros(s.nlam)]))
+    return _casadi_runner(model, integrator, {"x0": x0, "z0": z0})
+
+
+def casadi_cvodes(model: Model, tol: float) -> Runner:
+    dae = {"t": model.t, "x": model.y, "ode": model.ode}
+    options = {"reltol": tol, "abstol": tol, "linear_multistep_method": "adams", "max_num_steps": MAX_STEPS,
+               "nonlinear_solver_iteration": "functional", "max_multistep_order": 12}  # fmt: skip
+    integrator = ca.integrator("peer", "cvodes", dae, 0.0, model.t_end, options)
+    return _casadi_runner(model, integrator, {"x0": ca.DM(model.y0)})
+
+
+def _casadi_runner(model: Model, integrator: Any, start: dict[str, Any]) -> Runner:
+    def run() -> End:
+        try:
+            end = integrator(**start)
+        except RuntimeError as error:
+            raise ToolFailed(str(error).strip().splitlines()[-1]) from error
+        return _split(model, np.asarray(end["xf"], dtype=float).ravel())
+
+    return run
+
+
+def scipy_dae(**options: Any) -> Callable[[Model, float], Runner]:
+    def prepare(model: Model, tol: float) -> Runner:
+        from scipy_dae.integrate import solve_dae
+
+        form = _form(model, True)
+        residual, jacobians = form.functions
+        residual(0.0, form.y0, form.yp0), jacobians(0.0, form.y0, form.yp0)  # compiles
+
+        def run() -> End:
+            sol = solve_dae(
+                residual, (0.0, model.t_end), form.y0, form.yp0, rtol=tol, atol=tol, jac=jacobians, **options
+            )
+            if not sol.success:
+                raise ToolFailed(f"{sol.message} (t = {sol.t[-1]:.4g})")
+            return _split(model, sol.y[:, -1])
+
+        return run
+
+    return prepare
+
+
+def exudyn(model: Model, tol: float) -> Runner:
+    """Fixed steps: ``tol`` stands for t_end / number of steps."""
+    steps = round(1.0 / tol)
+    top = da.problems()["heavy-top"]
+    builders = {
+        "chain-10": lambda: exudyn_alpha.chain(10),
+        "heavy-top": lambda: exudyn_alpha.heavy_top(
+            15.0, np.diag([0.234375, 0.46875, 0.234375]), np.array([0.0, 1.0, 0.0]), np.asarray(top.v0)[3:]
+        ),
+    }
+
+    def run() -> End:
+        seconds, q, v = exudyn_alpha.run_with_velocities(builders[model.name](), model.t_end, steps)
+        if model.name == "heavy-top":
+            return *exudyn_alpha.top_state(q, v), seconds
+        return q + model.q0, v, seconds  # displacements from the reference configuration
+
+    return run
+
+
+# ---------------------------------------------------------------------- codes for ODEs
+def heyoka(model: Model, tol: float) -> Runner:
+    import heyoka as hy
+
+    solver = hy.taylor_adaptive(equations(model.t, model.y, model.ode), model.y0, tol=tol, compact_mode=True)
+
+    def run() -> End:
+        solver.time = 0.0
+        solver.state[:] = model.y0
+        outcome = solver.propagate_until(model.t_end)[0]
+        if outcome != hy.taylor_outcome.time_limit:
+            raise ToolFailed(str(outcome))
+        return _split(model, solver.state.copy())
+
+    return run
+
+
+def numbalsoda(which: str) -> Callable[[Model, float], Runner]:
+    def prepare(model: Model, tol: float) -> Runner:
+        import numbalsoda as nl
+        from numba import carray, cfunc
+
+        f, n = model.ode_kernel._native, model.y0.size
+
+        @cfunc(nl.lsoda_sig)  # type: ignore[misc]
+        def rhs(t, u, du, p):  # type: ignore[no-untyped-def]
+            y, out = carray(u, n), carray(du, n)
+            a = np.empty(n + 1)
+            a[0], a[1:] = t, y
+            r = np.empty(n)
+            f(a.ctypes.data, a.ctypes.data, r.ctypes.data)
+            out[:] = r
+
+        integrate = getattr(nl, which)
+        times = np.array([0.0, model.t_end])
+        extra = {"mxstep": MAX_STEPS}
+
+        def run() -> End:
+            y, success = integrate(rhs.address, model.y0, times, rtol=tol, atol=tol, **extra)
+            if not success:
+                raise ToolFailed(f"numbalsoda {which} did not reach the end")
+            return _split(model, y[-1])
+
+        run.keep = rhs  # type: ignore[attr-defined]
+        return run
+
+    return prepare
+
+
+INDEX2 = "stabilized index 2"
+COARSE = tuple(10.0**-k for k in range(3, 12, 2))
+HALVED = tuple(10.0 ** (-k / 2) for k in range(6, 13))
+TOOLS = [
+    Tool("dalembert Explicit(8)", "dalembert", "constraints projected", True, ours(da.Explicit(8)), ours=True),
+    Tool("dalembert BDF", "dalembert", "constraints projected", True, ours(da.BDF()), ours=True),
+    Tool("dalembert Radau(3)", "dalembert", "index 2", True, ours(da.Radau(stages=3), "index-2"), ours=True),
+    Tool("dalembert Gauss(4)", "dalembert", "constraints projected", True, ours(da.Gauss(stages=4)),
+         suits=lambda model: model.system.nv + model.system.nlam <= 6, ours=True),
+    Tool("IDA", "sksundae", INDEX2, True, sundae_ida(False)),
+    Tool("IDA, tuned", "sksundae", f"{INDEX2}, integrated multipliers", True, sundae_ida(True)),
+    Tool("IDAS (CasADi)", "casadi", INDEX2, True, casadi_idas),
+    Tool("scipy_dae Radau(5)", "scipy_dae", f"{INDEX2}, integrated multipliers", True,
+         scipy_dae(method="Radau", stages=5), COARSE, warm=True),
+    Tool("scipy_dae BDF", "scipy_dae", f"{INDEX2}, integrated multipliers", True, scipy_dae(method="BDF"), COARSE,
+         warm=True),
+    Tool("Exudyn", "exudyn", "index 3, generalized-alpha", True, exudyn, HALVED,
+         lambda model: model.name in ("chain-10", "heavy-top"), warm=True, rebuilds=True),
+    Tool("CVODES (CasADi)", "casadi", "ODE, drifting", False, casadi_cvodes),
+    Tool("heyoka", "heyoka", "ODE, drifting", False, heyoka, tuple(10.0**-k for k in (4, 6, 8, 10, 12))),
+    Tool("numbalsoda dop853", "numbalsoda", "ODE, drifting", False, numbalsoda("dop853")),
+    Tool("numbalsoda lsoda", "numbalsoda", "ODE, drifting", False, numbalsoda("lsoda")),
+]  # fmt: skip
