@@ -16,8 +16,8 @@ EPS = np.finfo(float).eps
 # of steps: errors well above rounding and within the range of the order
 COUNTS = {
     ("rigid-body", 2): (200, 400), ("rigid-body", 4): (100, 200), ("rigid-body", 6): (50, 100),
-    ("heavy-top", 2): (400, 800), ("heavy-top", 4): (200, 400), ("heavy-top", 6): (100, 200),
-    ("heavy-top-se3", 2): (400, 800), ("heavy-top-se3", 4): (200, 400),
+    ("heavy-top", 2): (400, 800), ("heavy-top", 4): (100, 200), ("heavy-top", 6): (25, 50),
+    ("heavy-top-se3", 2): (400, 800), ("heavy-top-se3", 4): (100, 200),
 }  # fmt: skip
 ENDS = {"rigid-body": 4.0, "heavy-top": 0.05, "heavy-top-se3": 0.05}
 
@@ -56,11 +56,11 @@ def test_the_momentum_in_space_is_conserved() -> None:
     assert np.abs(momentum - INERTIA * OMEGA0).max() < 1e-12
 
 
-def bounded(error: np.ndarray, most: float) -> None:
-    """Oscillates, but no tenth of the run differs from another."""
+def bounded(error: np.ndarray, most: float, spread: float) -> None:
+    """Oscillates, but the means of the tenths of the run are the same, as far as they cover whole oscillations."""
     assert np.abs(error).max() < most
     means = [float(part.mean()) for part in np.array_split(error, 10)]
-    assert np.ptp(means) < 0.05 * np.abs(error).max(), means
+    assert np.ptp(means) < spread * np.abs(error).max(), means
 
 
 @pytest.mark.parametrize("steps", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
@@ -73,7 +73,7 @@ def test_energy_of_a_free_top_stays_bounded(steps: int) -> None:
     )  # fmt: skip
     assert sol.success, sol.message
     assert sol.stats.steps == steps
-    bounded(sol.energy / sol.energy[0] - 1, 1e-3)
+    bounded(sol.energy / sol.energy[0] - 1, 1e-3, 0.05)
     assert max(problem.system.space.check(q).residual for q in sol.q[::100]) < 10 * EPS
 
 
@@ -86,7 +86,7 @@ def test_energy_of_the_heavy_top_stays_bounded(steps: int) -> None:
         t_eval=h * np.arange(0, steps, every),
     )  # fmt: skip
     assert sol.success, sol.message
-    bounded(sol.energy / sol.energy[0] - 1, 1e-3)
+    bounded(sol.energy / sol.energy[0] - 1, 1e-5, 0.3)
 
 
 def test_a_mass_matrix_that_varies_is_refused() -> None:

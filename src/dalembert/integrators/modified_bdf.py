@@ -19,6 +19,10 @@ steps.
 "thesis": v_n by ordinary BDF of order k, a_n = sum_j b_j v_{n-j} with b chosen such that a_n is exact for polynomials
 q of degree k+1, given how each stored v was made [W05, (3.8)-(3.12)]. Its coefficients have poles after step
 reductions: it is offered with prescribed steps only, for the tables of the thesis.
+
+On a group (prescribed steps) the new position is reached by a motion, q_n = q_{n-1} exp(y), and formulas are applied
+to stored numbers, as in `positions`: v_n is the tangential part of D q, a_n that of D^2 q less the part of q'' that v
+alone makes. Errors of D^2 are those of rotating numbers: of order k, but larger than those of BDF for bodies that spin.
 """
 
 from __future__ import annotations
@@ -33,6 +37,14 @@ from numba import carray, cfunc
 
 from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.base import Integrator, StepData, StepEquations, register
+from dalembert.integrators.positions import (
+    kept_positions,
+    motion_weights,
+    new_position,
+    start_values,
+    step_unknowns,
+    tangential,
+)
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
@@ -77,6 +89,7 @@ class ModifiedBDF(Integrator):
     summary: ClassVar[str] = "BDF for second-order systems, orders 1 to 5, variable step and order"
     default_formulation: ClassVar[str] = "index-3"
     self_starting: ClassVar[bool] = False
+    on_groups: ClassVar[bool] = True
     smallest_rtol: ClassVar[float] = 5e-12  # second differences of q carry rounding errors eps/h^2
     takes: ClassVar[frozenset[str]] = frozenset(
         {"index-1", "index-2", "index-3", "stabilized-index-2", "minimal-extension"}
@@ -125,6 +138,17 @@ class ModifiedBDF(Integrator):
         super().check(system, formulation)
         if not system.nq:
             raise OptionError("ModifiedBDF integrates second-order systems; this one is of first order. Use BDF.")
+        if not system.space.flat:
+            self._check_group(system)
+
+    def _check_group(self, system: System) -> None:
+        if self.variant == "regular":
+            raise OptionError(
+                f"ModifiedBDF on {system.space} needs prescribed steps: past positions on a regular grid would not be "
+                "elements of the group. Give the steps with h=, or use BDF."
+            )
+        if self.variant == "thesis":
+            raise OptionError(f"ModifiedBDF(variant='thesis') is for Euclidean spaces; on {system.space} leave it out.")
 
     def for_run(self, fixed: bool) -> ModifiedBDF:
         if self.variant is None:
@@ -137,28 +161,36 @@ class ModifiedBDF(Integrator):
         return self
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
-        return formulation.second_order_unknowns(system)
+        return step_unknowns(system, formulation.second_order_unknowns(system))
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
-        return [Unknown("v", system.nv, False, index=1)]
+        kept = kept_positions(system, formulation.second_order_unknowns(system))
+        return [*kept, Unknown("v", system.nv, False, index=1)]
+
+    def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray | None:
+        return motion_weights(system, layout, self.unknowns(system, formulation))
 
     def derivatives(
-        self, layout: Layout, now: dict[str, ca.SX], data: StepData
+        self, system: System, layout: Layout, now: dict[str, ca.SX], data: StepData
     ) -> tuple[ca.SX, ca.SX, dict[str, ca.SX]]:
-        """q', q'' and the derivatives of the other unknowns at the new time."""
-        c0, c1 = data.c[0], data.c[1]
-        rate = {name: c0 * value + data.first[layout.slice(name)] for name, value in now.items()}
+        """q', q'' and the derivatives of the other unknowns at the new time; on a group v and v'."""
+        c0, c1, flat = data.c[0], data.c[1], system.space.flat
+        # on groups past rows come as changes from the last one
+        base = {name: 0 if flat else data.last[layout.slice(name)] for name in now}
+        rate = {name: c0 * (value - base[name]) + data.first[layout.slice(name)] for name, value in now.items()}
         v = rate.pop("q")
         if self.variant == "thesis":
             return v, c1 * v + data.second[layout.slice("v")], rate  # [W05, (3.6)]
-        return v, c1 * now["q"] + data.second[layout.slice("q")], rate
+        return *tangential(system, now["q"], v, c1 * now["q"] + data.second[layout.slice("q")]), rate
 
     def equations(
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
     ) -> StepEquations:
-        unknowns = self.unknowns(env.system, formulation)
+        system, unknowns = env.system, self.unknowns(env.system, formulation)
         now = {u.name: ca.vec(x[layout.slice(u.name)]) for u in unknowns}
-        v, a, rate = self.derivatives(layout, now, data)
+        now["q"] = new_position(system, layout, now, data)
+        now.pop("y", None)
+        v, a, rate = self.derivatives(system, layout, now, data)
         blocks, velocity = formulation.second_order(env, data.t, now, v, a, rate)
         c0 = data.c[0]  # scaled such that the matrix tends to [M G^T; G 0] as h -> 0
         return StepEquations(
@@ -167,7 +199,14 @@ class ModifiedBDF(Integrator):
             rows=ca.vertcat(*[ca.SX.ones(e.expr.numel(), 1) * c0 ** (e.row - 1) for e in blocks]),
             columns=ca.vertcat(*[ca.SX.ones(u.size, 1) * c0 ** (u.column + 1) for u in unknowns]),
             # "thesis" makes a_n from the difference quotients v, which it has to remember as they are
-            update=ca.vertcat(x, v if self.variant == "thesis" else velocity),
+            update=ca.densify(
+                ca.vertcat(
+                    x,
+                    ca.SX.zeros(0, 1) if system.space.flat else now["q"],
+                    v if self.variant == "thesis" else velocity,
+                )
+            ),
+            start=start_values(system, layout, data, unknowns),
         )
 
     def coefficient_function(self) -> int:

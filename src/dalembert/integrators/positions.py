@@ -38,6 +38,21 @@ def new_position(system: System, layout: Layout, now: Mapping[str, ca.SX], data:
     return ca.SX(system.space.move(data.last[layout.slice("q")], now["y"]))
 
 
+def tangential(system: System, q: ca.SX, first: ca.SX, second: ca.SX) -> tuple[ca.SX, ca.SX]:
+    """v and v' from approximations of q' and q'' of the stored numbers.
+
+    q' = B(q) v, q'' = B(q) v' + (dB/dq q') v: on a group the second term follows from v and is taken out.
+    """
+    space = system.space
+    if space.flat:
+        return first, second
+    v = space.velocity(q, first)
+    at, along = ca.SX.sym("q", system.nq), ca.SX.sym("v", system.nv)
+    rate = ca.SX(space.rate(at, along))
+    turning = ca.substitute(ca.jtimes(rate, at, rate), ca.vertcat(at, along), ca.vertcat(q, v))
+    return v, space.velocity(q, second - turning)
+
+
 def start_values(system: System, layout: Layout, data: StepData, unknowns: list[Unknown]) -> ca.SX | None:
     """First guess of the unknowns; None if it is the extrapolated row as it is."""
     if system.space.flat:

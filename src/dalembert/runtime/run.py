@@ -192,7 +192,7 @@ def _prepare(
     power, controlled, peak = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.abs(row)
     source = np.array([np.arange(n), np.zeros(n)], dtype=np.int64)
     if method.reserve:  # velocities follow from positions, and so do their errors
-        source[0, layout.slice("v")] = layout.indices(("q",))
+        source[0, layout.slice("v")] = layout.indices(("q",))[system.space.measured_by]
         source[1, layout.slice("v")] = 1
     for unknown in method.row_blocks(system, formulation):
         part = layout.slice(unknown.name)
