@@ -423,6 +423,9 @@ def messages():
     def squared(q):
         return {"rod": (q @ q - 1) ** 2}
 
+    ball = da.System(**model)
+    floor = da.Event(lambda q: q[1] + 1, restitution=0.5, name="floor")
+
     def weakening(t):
         return np.array([0, -9.81 + np.sqrt(0.5 - t)])
 
@@ -435,6 +438,8 @@ def messages():
         "a method that does not exist": lambda: da.solve(pendulum(), (0, 1), **start, method="rk4"),
         "too few steps allowed": lambda: da.solve(pendulum(), (0, 100), **start, max_steps=100),
         "a force that turns NaN": lambda: da.solve(pendulum(force=weakening), (0, 1), **start),
+        "impacts without end": lambda: da.solve(ball, (0, 5), **start, method="radau", events=floor),
+        "bodies that overlap at the start": lambda: da.solve(ball, (0, 5), [0, -2], [0, 0], events=floor),
         "a kinematic singularity": lambda: da.solve(
             pendulum(constraints=rods), (0, 2), q0=[0.5, -np.sqrt(0.75)], initial="project"
         ),

@@ -20,6 +20,7 @@ EXPECTED = {
     "energy_invariant": "invariants=True",
     "black_box": "black boxes=[force]",
     "events": "Stopped by event 1 (turning_point)",
+    "bouncing_and_breaking": "coupler breaks at t = 0.777737",
     "save_and_load": "same numbers: True",
     "formulations": "stabilized-index-2",
     "diagnose": "very uneven masses          case 4",
@@ -50,6 +51,7 @@ def test_example_numbers():
     assert abs((space["sol"].q[-1] ** 2).sum() ** 0.5 - space["exact"]) < 1e-6
     space = runpy.run_path(str(EXAMPLES / "events.py"))
     assert abs(space["sol"].t_events[1] - [2, 4, 6]).max() < 1e-6
+    assert runpy.run_path(str(EXAMPLES / "bouncing_and_breaking.py"))["error"] < 1e-12
 
 
 FORMS = runpy.run_path(str(EXAMPLES / "formulations.py"))
@@ -98,7 +100,7 @@ def test_diagnosed_cases():
     assert found == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("guide", ["which-formulation", "guide-second-order"])
+@pytest.mark.parametrize("guide", ["which-formulation", "guide-second-order", "guide-events"])
 def test_guide_runs(guide, capsys):
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{guide}.md").read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) >= 4

@@ -12,8 +12,9 @@ from dalembert.formulations.base import as_formulation
 from dalembert.joined import make_solution
 from dalembert.model.released import with_released
 from dalembert.numerics import runstate
+from dalembert.runtime.plan import Plan
 from dalembert.runtime.prepare import as_projection
-from dalembert.runtime.segments import Plan, Start, carry_on, run_segments
+from dalembert.runtime.segments import Start, carry_on, run_segments
 from dalembert.status import OptionError, Status
 
 METHODS = ["bdf", "radau", "explicit", "generalized-alpha", "modified-bdf"]

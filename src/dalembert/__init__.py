@@ -38,8 +38,8 @@ from dalembert.integrators import (
 from dalembert.model import Hessenberg, Lagrangian, System, black_box
 from dalembert.numerics.projection import Projection
 from dalembert.problems import problems
-from dalembert.runtime.events import Event
-from dalembert.runtime.jumps import EventState, Jump
+from dalembert.runtime.event import Event
+from dalembert.runtime.eventstate import EventState, Jump
 from dalembert.solution import Solution, State
 from dalembert.storage import load
 

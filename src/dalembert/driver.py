@@ -18,11 +18,12 @@ from dalembert.numerics.projection import Projection
 from dalembert.runtime import arguments
 from dalembert.runtime.assembly import make_layout
 from dalembert.runtime.automatic import Automatic
-from dalembert.runtime.events import as_events
+from dalembert.runtime.event import as_events
 from dalembert.runtime.jumps import Jumps
+from dalembert.runtime.plan import Plan
 from dalembert.runtime.prepare import Initial, as_projection, assembly_for, prepare_start
 from dalembert.runtime.progress import progress_bar
-from dalembert.runtime.segments import Follow, Plan, Start, in_turn, run_segments
+from dalembert.runtime.segments import Follow, Start, in_turn, run_segments
 from dalembert.runtime.start import initial_row
 from dalembert.runtime.wishes import wishes_of
 from dalembert.solution import PARTS, Solution, State

@@ -18,7 +18,8 @@ from dalembert.numerics.compiled import evaluate as evaluate_dense
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
 from dalembert.runtime import report
 from dalembert.runtime.jumps import Jumps
-from dalembert.runtime.segments import Plan, Segment, Story
+from dalembert.runtime.plan import Plan
+from dalembert.runtime.segments import Segment, Story
 from dalembert.solution import PARTS, Drift, Solution, State
 from dalembert.status import SegmentStats, Stats, Status
 

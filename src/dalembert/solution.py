@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dalembert.runtime.jumps import Jump
+from dalembert.runtime.eventstate import Jump
 from dalembert.status import Stats, Status
 
 # what a solution holds besides q and v, if the system has it

@@ -4,9 +4,9 @@
 [DJ72] M. Dowell, P. Jarratt, A modified regula falsi method, BIT 11 (1971) 168-174 (the Illinois algorithm).
 
 An event function is looked at with its time derivative at both ends of a step. If the cubic through these is monotone
-[FC80], its signs at the ends tell all; if not, or if the derivative is not known, the step is looked at in pieces, and
-where the function comes near to zero and goes away again within a piece, its extremum is searched for. So both zeros of
-a function that dips below zero within a step are found.
+[FC80] or far from zero, its signs at the ends tell all; if not, the step is looked at in pieces, and where the function
+comes near to zero and goes away again within a piece, its extremum is searched for. So both zeros of a function that
+dips below zero within a step are found.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from dalembert.numerics.runstate import (
     copy,
 )
 
-# rows of event_values: ends of the step, a point tried, how far from zero rounding errors reach, points between
-BEFORE, AFTER, TRIAL, NOISE, INSIDE = 0, 1, 2, 3, 4
+# rows of event_values: ends of the step, a point tried, how far from zero rounding errors reach, the start of the step
+# before, points between the pieces
+BEFORE, AFTER, TRIAL, NOISE, PREVIOUS, INSIDE = 0, 1, 2, 3, 4, 5
 GOLDEN = 0.6180339887498949
 MOST_DIPS = 20  # points tried in the search for an extremum
 RESOLUTION = 2.2e-16  # of time
@@ -139,11 +140,22 @@ def dip(run, stages, multipliers, parameters, order, i, left, right, sign):  # t
 
 
 @inner
-def monotone(run, i):  # type: ignore[no-untyped-def]
-    """True if the cubic through values and rates of event i at the ends of the step is [FC80]; False if not known."""
+def plain(run, i):  # type: ignore[no-untyped-def]
+    """True if the signs of event i at the ends of the step tell all.
+
+    So it is if the cubic through values and rates is monotone [FC80], or stays away from zero: it leaves the interval
+    between its ends by less than 4/27 of each slope. Where rates are not known, the parabola through the start of the
+    step before has to be monotone, or to stay away by as much as it changes.
+    """
     n, h = run.whole[N_EVENTS], run.nodes[1] - run.nodes[2]
-    change = run.event_values[AFTER, i] - run.event_values[BEFORE, i]
+    before, after = run.event_values[BEFORE, i], run.event_values[AFTER, i]
+    change, nearest = after - before, min(abs(before), abs(after))
     first, last = h * run.event_values[BEFORE, n + i], h * run.event_values[AFTER, n + i]
+    if np.isnan(first) or np.isnan(last):
+        bend = change - (before - run.event_values[PREVIOUS, i]) * h / (run.nodes[2] - run.nodes[3])
+        return nearest > abs(change) + abs(bend) if before * after > 0.0 else abs(bend) < abs(change)
+    if before * after > 0.0 and nearest > 0.25 * (abs(first) + abs(last)):
+        return True
     return first * change >= 0.0 and last * change >= 0.0 and max(abs(first), abs(last)) <= 3.0 * abs(change)
 
 
@@ -259,7 +271,7 @@ def watch(run, stages, multipliers, parameters, output, order):  # type: ignore[
     first = run.whole[EVENTS_STORED]
     looked, inside = False, False
     for i in range(n):
-        if monotone(run, i):
+        if plain(run, i):
             before, after = run.event_values[BEFORE, i], run.event_values[AFTER, i]
             t0, t1 = run.nodes[2], run.nodes[1]
             bracketed(run, stages, multipliers, parameters, output, order, i, first, t0, before, t1, after)
@@ -284,6 +296,7 @@ def watch(run, stages, multipliers, parameters, output, order):  # type: ignore[
                 stop = output.event_t[j]
                 run.whole[TERMINAL] = j
     for i in range(n):
+        run.event_values[PREVIOUS, i] = run.event_values[BEFORE, i]
         run.event_values[BEFORE, n + i] = run.event_values[AFTER, n + i]
         run.event_values[BEFORE, i] = onwards(run, i, run.event_values[BEFORE, i], run.event_values[AFTER, i])
     return stop

@@ -53,7 +53,7 @@ WINDOW = 8  # rows that a point of a regular grid is made from, at most
 N_WORK = HISTORY * WINDOW + HISTORY  # work space behind the coefficients
 
 EVENT_PIECES = 4  # of a step in which events are looked for where they need not be monotone
-EVENT_ROWS = 4 + EVENT_PIECES - 1
+EVENT_ROWS = 5 + EVENT_PIECES - 1
 EVENTS_PER_STEP = 2 * EVENT_PIECES  # of one function, at most
 
 # positions in Run.real

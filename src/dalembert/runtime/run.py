@@ -430,5 +430,6 @@ def _evaluate_events(run: runstate.Run, options: Options, row: np.ndarray, param
     kernel(row.ctypes.data, parameters.ctypes.data, run.event_values[0].ctypes.data)
     for i, sign in options.leaving:
         run.event_values[0, i] = np.finfo(float).tiny * sign
+    run.event_values[locate.PREVIOUS] = np.nan  # there is no step before
     if options.event_noise is not None:
         run.event_values[locate.NOISE, : options.event_noise.size] = options.event_noise
