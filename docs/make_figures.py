@@ -527,9 +527,9 @@ def second_order_formulas():
     for s in second_order_results()["stability"]:
         cells = []
         for variant in ("regular", "interpolant"):
-            v = s[variant]
-            angle = "unstable" if v["angle"] is None else f"{v['angle']:.1f}"
-            cells += [angle, f"{abs(v['C_a']):.3f}"]
+            v = s.get(variant)
+            angle = "-" if v is None else "unstable" if v["angle"] is None else f"{v['angle']:.1f}"
+            cells += [angle, "-" if v is None else f"{abs(v['C_a']):.3f}"]
         rows.append([s["k"], *cells, f"{s['growth_limit']:.2f}", f"{s['growth_allowed']:.2f}"])
     header = [
         "k",

@@ -120,8 +120,8 @@ def test_fixed_steps_from_rest_under_large_forces(method: Any) -> None:
 
 # ---------------------------------------------------------------------- bad input
 def test_what_cannot_be_built() -> None:
-    with pytest.raises(OptionError, match="orders 1 to 5"):
-        da.ModifiedBDF(6)
+    with pytest.raises(OptionError, match="orders 1 to 6"):
+        da.ModifiedBDF(7)
     with pytest.raises(OptionError, match="'interpolant', 'thesis'"):
         da.ModifiedBDF(variant="other")  # type: ignore[arg-type]
     first_order = da.Hessenberg(order=1, x=1, f=lambda x: [-x[0]], g=None)

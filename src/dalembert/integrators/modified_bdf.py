@@ -5,11 +5,12 @@
 
 Unknowns are q_n and lam_n; v_n and a_n are affine in q_n. Three ways of making a_n:
 
-"regular": BDF of constant steps applied twice, a_n = (alpha * alpha) q / h^2 over q_n, ..., q_{n-2k}. When the step
-changes, past positions are interpolated to the new grid by polynomials of degree k+2: no poles, and the stability of
-BDF. Steps are kept for k+1 steps and grow by no more than `GROWTH_LIMITS`: interpolating and taking k+1 steps, over and
-over, then leaves no growing parasitic solutions. Reported velocities are of order k+1, BDF_{k+1} q. For automatic
-steps.
+"regular": formulas of constant steps. Orders 1 to 5: BDF applied twice, a_n = (alpha * alpha) q / h^2 over q_n, ...,
+q_{n-2k}. Order 6: BDF twice would be stable within 18 degrees of the negative axis only; its formula has six more
+past points than it needs, which are used for stability (38 degrees). When the step changes, past positions are
+interpolated to the new grid by polynomials of degree k+2: no poles. Steps are kept for k+1 steps and grow by no more
+than `GROWTH_LIMITS`: interpolating and taking k+1 steps, over and over, then leaves no growing parasitic solutions.
+Reported velocities are of order k+1, BDF_{k+1} q. For automatic steps.
 
 "interpolant": v_n = p'(t_n), a_n = p''(t_n) for the polynomial p through q_n, ..., q_{n-k-1}. No poles, no memory of
 orders; order k in q, v and lam under any change of steps that keeps the recursion stable. Its error is about twice that
@@ -52,6 +53,7 @@ from dalembert.numerics.interpolation import derivative_weights, difference_weig
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.native import inner
 from dalembert.numerics.runstate import (
+    COMPARE,
     ESTIMATE,
     FIRST,
     GROWTH,
@@ -64,6 +66,9 @@ from dalembert.numerics.runstate import (
 )
 from dalembert.status import OptionError
 
+HIGHEST = 6
+STIFF_ORDER = 3
+
 
 @register
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class ModifiedBDF(Integrator):
     Parameters
     ----------
     max_order
-        Largest order, 1 to 5.
+        Largest order, 1 to 6. None (default): 6 for automatic steps, 5 for prescribed ones; 6 needs a regular grid.
     variant
         None (default): "regular" for automatic steps, "interpolant" for prescribed ones. Or "thesis". See the head of
         the file.
@@ -82,7 +87,7 @@ class ModifiedBDF(Integrator):
         With a fixed step: "accurate" starting values of full order, or "ramp": orders 1, 2, ... from the first step.
     """
 
-    max_order: int = 5
+    max_order: int | None = None
     variant: Literal["regular", "interpolant", "thesis"] | None = None
     start: Literal["accurate", "ramp"] = "accurate"
     name: ClassVar[str] = "modified-bdf"
@@ -96,8 +101,9 @@ class ModifiedBDF(Integrator):
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.max_order, bool) or not isinstance(self.max_order, int) or not 1 <= self.max_order <= 5:
-            raise OptionError(f"ModifiedBDF(max_order={self.max_order!r}): orders 1 to 5 are usable.")
+        k = self.max_order
+        if k is not None and (isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= HIGHEST):
+            raise OptionError(f"ModifiedBDF(max_order={k!r}): orders 1 to {HIGHEST} are usable.")
         variants = (None, "regular", "interpolant", "thesis")
         for option, allowed in (("variant", variants), ("start", ("accurate", "ramp"))):
             value = getattr(self, option)
@@ -106,13 +112,33 @@ class ModifiedBDF(Integrator):
         if self.variant != "thesis" and self.start == "ramp":
             raise OptionError("ModifiedBDF(start='ramp') needs variant='thesis': the others want more past points.")
 
+        if k == HIGHEST and self.variant in ("interpolant", "thesis"):
+            raise OptionError(
+                f"ModifiedBDF(max_order={k}, variant={self.variant!r}): its orders are 1 to {HIGHEST - 1}."
+            )
+
+    @property
+    def highest(self) -> int:
+        """Largest order of a run."""
+        if self.max_order is not None:
+            return self.max_order
+        return HIGHEST if self.variant == "regular" else HIGHEST - 1
+
     @property
     def equations_key(self) -> tuple[Any, ...]:
         return (type(self), self.variant)
 
+    def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
+        """Local errors h^7 add up over a number of steps that grows like tol^(-1/7); the factor is measured, such that
+        the errors of motions without damping stay below the tolerance. Steps so small that second differences are
+        rounding errors would not help. Runs of low orders are not made for accuracy: BDF's usual measure."""
+        if self.highest <= STIFF_ORDER:
+            return LOW_ORDERS / float(SHARES[1])
+        return max(1.0, min(ADDING_UP * tolerance ** (-1.0 / (HIGHEST + 1)), tolerance / FINEST))
+
     @property
     def reserve(self) -> int:  # type: ignore[override]
-        return {"regular": self.max_order, "interpolant": 1}.get(self.variant or "", 0)
+        return {"regular": min(HISTORY - HIGHEST - 1, self.highest), "interpolant": 1}.get(self.variant or "", 0)
 
     @property
     def regular(self) -> bool:  # type: ignore[override]
@@ -124,15 +150,15 @@ class ModifiedBDF(Integrator):
         return self.variant != "regular"
 
     def order_range(self, fixed: bool) -> tuple[int, int]:
-        return (self.max_order if fixed else 1), self.max_order
+        return (self.highest if fixed else 1), self.highest
 
     @property
     def hermite_order(self) -> int:  # type: ignore[override]
         """Stored points are not the regular ones that its formulas are made of."""
-        return self.max_order
+        return self.highest
 
     def describe(self) -> str:
-        return f"modified BDF (orders 1-{self.max_order}{', ' + self.variant if self.variant else ''})"
+        return f"modified BDF (orders 1-{self.highest}{', ' + self.variant if self.variant else ''})"
 
     def check(self, system: System, formulation: Formulation) -> None:
         super().check(system, formulation)
@@ -151,6 +177,11 @@ class ModifiedBDF(Integrator):
             raise OptionError(f"ModifiedBDF(variant='thesis') is for Euclidean spaces; on {system.space} leave it out.")
 
     def for_run(self, fixed: bool) -> ModifiedBDF:
+        if self.variant is None and fixed and self.max_order == HIGHEST:
+            raise OptionError(
+                f"ModifiedBDF(max_order={HIGHEST}) with prescribed steps: orders 1 to {HIGHEST - 1} bear steps that "
+                f"change; if all are equal, variant='regular' has order {HIGHEST}."
+            )
         if self.variant is None:
             return replace(self, variant="interpolant" if fixed else "regular")
         if self.variant != "regular" and not fixed:
@@ -213,10 +244,44 @@ class ModifiedBDF(Integrator):
         return int(_compiled(self.variant or "regular").address)
 
 
-# Largest growth of the step for k = 0 .. 5: repeated every k+1 steps, it leaves the parasitic solutions of "regular"
-# bounded. `analysis.formulas.growth_limit` computes the limits: 2.0, 1.50, 1.57, 1.43, 1.23 for k = 1 .. 5.
-GROWTH_LIMITS = np.array([2.0, 1.9, 1.4, 1.5, 1.4, 1.2])
-SAFETY = 1.2  # steps kept constant are not the best ones all the time
+def _series(first_terms: np.ndarray, second_terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of nabla^m q, m = 0 .. 12, in h v_n and h^2 a_n for orders 0 .. 6: (7, 13) each.
+
+    Order k needs the first terms of -log(1 - nabla) and of its square; the others are free.
+    """
+    exact = np.zeros(HISTORY + 1)
+    exact[1:] = 1.0 / np.arange(1.0, HISTORY + 1)
+    squared = np.convolve(exact, exact)
+    first, second = np.zeros((2, HIGHEST + 1, HISTORY + 1))
+    for k in range(1, HIGHEST + 1):
+        first[k, 1 : k + 1] = exact[1 : k + 1]
+        second[k, 2 : k + 2] = squared[2 : k + 2]
+        if k < HIGHEST:
+            second[k, : 2 * k + 1] = np.convolve(first[k, : k + 1], first[k, : k + 1])
+    first[HIGHEST, HIGHEST + 1 :], second[HIGHEST, HIGHEST + 2 :] = first_terms, second_terms
+    for k in range(1, HIGHEST + 1):
+        if not np.allclose(second[k, : k + 2], squared[: k + 2]):
+            raise ValueError(f"the formula of order {k} has another order")
+    return first, second
+
+
+# Free terms of order 6: nabla^7 .. nabla^12 of v_n, nabla^8 .. nabla^12 of a_n. Found by a search for a large angle of
+# stability with parasitic roots below 0.78 for small steps (BDF twice of order 5: 0.71) and an error constant of 0.57.
+FIRST_SERIES, SECOND_SERIES = _series(
+    np.array([-0.005861, 0.005824, 0.006304, 0.005151, 0.001083, 0.000231]),
+    np.array([0.075176, 0.209024, 0.219337, -0.077432, 0.062468]),
+)
+LEADING = np.vstack([FIRST_SERIES.sum(axis=1), SECOND_SERIES.sum(axis=1)])  # of q_n in h v_n and h^2 a_n
+
+# Largest growth of the step for k = 0 .. 6: repeated every k+1 steps, it leaves the parasitic solutions of "regular"
+# bounded. `analysis.formulas.growth_limit` computes the limits: 2.0, 1.50, 1.57, 1.43, 1.23, 1.16 for k = 1 .. 6.
+GROWTH_LIMITS = np.array([2.0, 1.9, 1.4, 1.5, 1.4, 1.2, 1.15])
+# Weights of the orders' estimates. Orders up to 3 are for stiff systems, whose damping forgets errors; high orders are
+# for motions that add them up.
+SHARES = np.array([1.0, 1.0, 1.0, 1.0, 10.0, 64.0, 64.0]) / 64.0
+ADDING_UP = 9.0  # times tol^(-1/7): weight of what a step may add to the error
+FINEST = 8e-11  # smallest error of a step that estimates can tell from rounding
+LOW_ORDERS = 0.8  # that weight in runs of orders up to 3
 
 
 def _regular(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
@@ -226,43 +291,37 @@ def _regular(k, available, nodes_address, orders_address, out_address):  # type:
     h = nodes[0] - nodes[1]
     if h == 0.0:
         return 1
-    alpha = np.zeros(k + 1)  # BDF of order k on a grid of spacing 1: sum_{m=1..k} nabla^m / m
-    for m in range(1, k + 1):
+    for m in range(1, HISTORY + 1):  # sums of weights times nabla^m q, and what makes v that of BDF_{k+1}
+        d, e = FIRST_SERIES[k, m] / h, SECOND_SERIES[k, m] / h**2
+        refine = (1.0 / (m * h) if m <= k + 1 else 0.0) - d
         binomial = 1.0
         for i in range(m + 1):
-            alpha[i] += binomial / m
+            if i == 0:
+                out[0] += d
+                out[1] += e
+            else:
+                out[FIRST + i - 1] += binomial * d
+                out[SECOND + i - 1] += binomial * e
+            out[REFINE + i] += binomial * refine
             binomial *= -(m - i) / (i + 1.0)
-    out[0], out[1] = alpha[0] / h, alpha[0] * alpha[0] / h**2
-    for i in range(1, k + 1):
-        out[FIRST + i - 1] = alpha[i] / h
-    for i in range(k + 1):
-        for j in range(k + 1):
-            if i + j > 0:
-                out[SECOND + i + j - 1] += alpha[i] * alpha[j] / h**2
     binomial = 1.0  # predictor of degree k+1: the new point makes nabla^(k+2) q vanish
     for i in range(1, k + 3):
         binomial *= -(k + 3.0 - i) / i
         out[PREDICTOR + i - 1] = -binomial
-    binomial = 1.0  # BDF_{k+1} q - BDF_k q = nabla^(k+1) q / ((k+1) h)
-    for i in range(k + 2):
-        out[REFINE + i] = binomial / ((k + 1.0) * h)
-        binomial *= -(k + 1.0 - i) / (i + 1.0)
-    harmonic = 0.0
-    for m in range(1, k - 1):
-        harmonic += 1.0 / m
     for which in range(3):
         j = k - 1 + which
-        if j < 1:
+        if j < 1 or j > HIGHEST:
             continue
-        harmonic += 1.0 / j
-        # error of a_n: 2/(j+1) nabla^(j+2) q / h^2; divided by the leading coefficient it is that of q_n
-        scale = SAFETY * 2.0 / ((j + 1.0) * harmonic**2)
+        # error of a_n by BDF twice: 2/(j+1) nabla^(j+2) q / h^2; a step adds h times as much to v, and divided by the
+        # leading coefficient it is the error of q_n. Order 6 is taken to be one of them: its constant is twice as large
+        scale = SHARES[j] * 2.0 / (j + 1.0) / LEADING[1, j]
         binomial = 1.0
         for i in range(j + 3):
             out[ESTIMATE + which * (HISTORY + 1) + i] = scale * binomial
             binomial *= -(j + 2.0 - i) / (i + 1.0)
-        out[VELOCITY + which] = harmonic / h
+        out[VELOCITY + which] = LEADING[1, j] / h
     out[GROWTH] = GROWTH_LIMITS[k]
+    out[COMPARE] = (k + 1.0) / k * SHARES[k - 1] / SHARES[k]
     return 0
 
 

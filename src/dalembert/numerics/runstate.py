@@ -39,7 +39,8 @@ HISTORY = 12  # past rows kept: order 6 needs 8 for the estimate of order 7, mod
 # What a coefficient function writes: two numbers for the step equations, then the weights of past rows in the
 # predictor and in two combinations that enter the step equations, then (new row first) those of the error estimates of
 # orders k-1, k, k+1, for each of these the factor that makes an estimate for q one for v, (new row first) the weights
-# of positions in a correction of the velocities, and the largest growth of the step that is stable (0: the usual).
+# of positions in a correction of the velocities, the largest growth of the step that is stable (0: the usual), and the
+# factor that makes the estimates of orders k and k-1 a ratio of differences (0: (k+1)/k).
 N_NUMBERS = 2
 PREDICTOR = N_NUMBERS
 FIRST = PREDICTOR + HISTORY
@@ -48,8 +49,9 @@ ESTIMATE = SECOND + HISTORY
 VELOCITY = ESTIMATE + 3 * (HISTORY + 1)
 REFINE = VELOCITY + 3
 GROWTH = REFINE + HISTORY + 1
-N_COEFFICIENTS = GROWTH + 1
-WINDOW = 8  # rows that a point of a regular grid is made from, at most
+COMPARE = GROWTH + 1
+N_COEFFICIENTS = COMPARE + 1
+WINDOW = 9  # rows that a point of a regular grid is made from, at most
 N_WORK = HISTORY * WINDOW + HISTORY  # work space behind the coefficients
 
 EVENT_PIECES = 4  # of a step in which events are looked for where they need not be monotone

@@ -37,6 +37,7 @@ from dalembert.numerics.runstate import (
     AT_ORDER,
     BARRED_UNTIL,
     COEFFICIENTS,
+    COMPARE,
     DATA_OUTDATED,
     ERROR,
     ESTIMATE,
@@ -102,6 +103,8 @@ from dalembert.numerics.stage import project_estimate, run_stage
 STIFF_ORDER = 3
 ROUGH = 1.2
 LEAST_PENALTY, MOST_PENALTY = 40, 10_000
+RELUCTANT = 1.25  # gain of the step by a lower order that is worth new points of the grid
+ALARMING = 0.5  # error that makes a new grid smaller before it has proved itself
 KEPT = 0.9  # smaller reductions of the step are not worth a new grid
 
 
@@ -280,8 +283,8 @@ def refine(run, new):  # type: ignore[no-untyped-def]
 
 
 @inner
-def error_of(run, step, stages, which):  # type: ignore[no-untyped-def]
-    """Weighted local error of order k - 1 + which."""
+def error_of(run, step, stages, which, ago=0):  # type: ignore[no-untyped-def]
+    """Weighted local error of order k - 1 + which; or, from differences of rows on a regular grid, some steps ago."""
     n, past = run.whole[N_PAST], min(run.whole[NODES], HISTORY)
     e = run.estimate
     if run.whole[RESPONSE] != 0:  # a right side for the matrix of the step, then what its solution means for the row
@@ -297,7 +300,7 @@ def error_of(run, step, stages, which):  # type: ignore[no-untyped-def]
         for i in range(past + 1):
             w = c[first + i]
             if w != 0.0:
-                row = run.rows[run.slots[i]]
+                row = run.rows[run.slots[i + ago]]
                 for j in range(n):
                     e[j] += w * row[run.source[0, j]]
         for j in range(n):
@@ -339,15 +342,23 @@ def choose(run, step, stages, error):  # type: ignore[no-untyped-def]
     steady = run.whole[AT_ORDER] > k and (run.whole[REGULAR] == 0 or run.whole[SINCE_CHANGE] > k)
     if run.whole[ERROR] == 0 and steady:  # estimates of other orders want k+1 steps at this one
         rough = False
+        ago = min(k // 2, HISTORY - k - 2) if run.whole[REGULAR] == 1 else 0
+        if ago > 0:  # differences that are small for a moment, as at a turning point, must not change the grid
+            ratio = min(ratio, factor_for(error_of(run, step, stages, 1, ago), k, BIAS_SAME))
         if k > 1:
             lower = error_of(run, step, stages, 0)
+            if ago > 0:
+                lower = max(lower, error_of(run, step, stages, 0, ago))
             down = factor_for(lower, k - 1, BIAS_DOWN)
             # differences of a solution that the step resolves fall from order to order
-            grows = k > STIFF_ORDER and run.whole[GUARDED] == 1 and error * (k + 1) > ROUGH * lower * k
+            compare = run.coefficients[COMPARE] if run.coefficients[COMPARE] > 0.0 else (k + 1) / k
+            grows = k > STIFF_ORDER and run.whole[GUARDED] == 1 and error * compare > ROUGH * lower
             run.whole[ROUGH_STEPS] = run.whole[ROUGH_STEPS] + 1 if grows else 0
             rough = run.whole[ROUGH_STEPS] >= (1 if run.whole[REGULAR] == 1 else 2)
-            if down > ratio or rough:
+            if down > ratio * (RELUCTANT if run.whole[REGULAR] == 1 else 1.0) or rough:
                 best, ratio = k - 1, down
+                if rough and run.whole[REGULAR] == 1:
+                    best = STIFF_ORDER  # every order takes its time to show that it is not stable
         if rough:
             run.whole[PENALTY] = min(MOST_PENALTY, max(LEAST_PENALTY, 2 * run.whole[PENALTY]))
             run.whole[BARRED_UNTIL] = run.whole[STEPS] + run.whole[PENALTY]
@@ -359,8 +370,8 @@ def choose(run, step, stages, error):  # type: ignore[no-untyped-def]
         if best != k:
             run.whole[ORDER] = best
             run.whole[AT_ORDER] = -1
-    if ratio >= GROW_LEAST and run.whole[REGULAR] == 1 and run.whole[SINCE_CHANGE] <= k:
-        ratio = 1.0  # a new grid every step would not be stable
+    if (ratio >= GROW_LEAST or error < ALARMING) and run.whole[REGULAR] == 1 and run.whole[SINCE_CHANGE] <= k:
+        ratio = 1.0  # a new grid every step would not be stable, and its first differences are those of interpolation
     run.whole[SINCE_CHANGE] += 1
     if run.whole[SINCE_CHANGE] > k:
         run.whole[TROUBLE] = 0

@@ -242,7 +242,7 @@ def automatic(table: str, column: str) -> tuple[dict[str, np.ndarray], bool]:
     _, method, options = AUTOMATIC[table, column]
     options = {**options, "atol": np.array(options["atol"])}
     sol = integrate(STEADY, method, 1.0, **options)
-    own = not isinstance(method, ModifiedBDF) or sol.stats.steps > seeds(method.max_order)
+    own = not isinstance(method, ModifiedBDF) or sol.stats.steps > seeds(method.highest)
     return _columns(sol, published(DATA)[table]["t"], ("q1", "q2", "v1", "v2", "lam"), own=True), own
 
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 # with large forces in balance, velocities are not known to 1e-14.
 START_TOLERANCES = (1e-12, 1e-10, 1e-8)
 TOO_TIGHT = (Status.NEWTON_FAILED, Status.STEP_TOO_SMALL)
-CAREFUL = 0.02  # tolerance of the starting values of an automatic run, in units of its own, ...
-TIGHTEST = 3e-12  # ... but not below
+CAREFUL = 0.02  # tolerance of the starting values of an automatic run, in units of what its steps may add, ...
+TIGHTEST = 1e-12  # ... but not below
 MOST_STEPS = 150  # that the starter of an automatic run takes
-SMOOTH = 0.8  # differences of the first points, in units of the tolerance: resolved
-NOISE = 5.0  # not more than the starter's own errors
+SMOOTH = 0.3  # differences of the first points, in units of what a step may add: resolved
+NOISE = 20.0  # not more than the starter's own errors
 UNIT = np.linspace(-1.0, 1.0, 30)  # points of its solution that a polynomial is fitted to
 
 
@@ -92,8 +92,8 @@ def regular_seeds(
     run.nodes[1], run.rows[1] = t0, row
     h = float(run.real[runstate.H])
     careful = _plain(
-        options, t0=t0, rtol=_tighter(options.rtol), atol=_tighter(options.atol), max_steps=MOST_STEPS, t_eval=None,
-        first_step=direction * min(abs(h), abs(options.first_step)),
+        options, t0=t0, rtol=_tighter(options.rtol, run), atol=_tighter(options.atol, run), max_steps=MOST_STEPS,
+        t_eval=None, first_step=direction * min(abs(h), abs(options.first_step)),
     )  # fmt: skip
     made = starter.run(row, layout, careful)
     run.counters[:] += made.state.counters
@@ -121,17 +121,18 @@ def _fit(
     k = int(run.whole[runstate.MAX_ORDER])
     fitted = layout.indices(("q", "r"))
     highest = _fitted_polynomial(k, k + 2)[0]
-    best, smallest = span, np.inf
+    tried: list[tuple[float, float, np.ndarray]] = []
     for _ in range(20):
         points = starter.sample(made, t0 + span * (1 + UNIT) / 2, layout)
         size = _last_difference(highest @ points[:, layout.slice("q")], points, layout, k, abs(span) / (k + 2), run)
-        if size < smallest:
-            best, smallest, kept = span, size, points
+        tried.append((size, span, points))
+        smallest = min(x for x, _, _ in tried)
         if size <= SMOOTH or size > 10 * smallest:
             break
         span *= 0.7
     if smallest > NOISE:
         return None
+    _, best, kept = next(x for x in tried if x[0] <= max(SMOOTH, 2 * smallest))  # noise is no reason for short steps
     times = t0 + best * (1 + _grid(k)) / 2
     rows = starter.sample(made, times, layout)
     rows[:, fitted] = _fitted_polynomial(k, k + 2 if smallest <= SMOOTH else k + 1)[1] @ kept[:, fitted]
@@ -154,18 +155,19 @@ def _fitted_polynomial(k: int, degree: int) -> tuple[np.ndarray, np.ndarray]:
 def _last_difference(
     derivative: np.ndarray, points: np.ndarray, layout: Layout, k: int, h: float, run: runstate.Run
 ) -> float:
-    """nabla^(k+2) / (k+1) of positions a step h apart, in units of the tolerance of q and of v."""
+    """nabla^(k+2) / (k+1) of positions a step h apart, in units of what a step may add to errors of q and of v."""
     slope = np.abs(derivative) * (2.0 / (k + 2)) ** (k + 2)
     worst = 0.0
     for name, scale in (("q", 1.0), ("v", 1.0 / h)):
         part = layout.slice(name)
         allowed = run.atol[part] + run.rtol[part] * np.abs(points[:, part]).max(axis=0)
         worst = max(worst, float((slope * scale / (k + 1) / allowed).max(initial=0.0)))
-    return worst
+    return worst * float(run.real[runstate.ESTIMATE_SCALE])
 
 
-def _tighter(tolerance: np.ndarray) -> np.ndarray:
-    return np.maximum(CAREFUL * tolerance, np.minimum(tolerance, TIGHTEST))
+def _tighter(tolerance: np.ndarray, run: runstate.Run) -> np.ndarray:
+    part = CAREFUL / max(1.0, float(run.real[runstate.ESTIMATE_SCALE]))
+    return np.maximum(part * tolerance, np.minimum(tolerance, TIGHTEST))
 
 
 def _plain(options: Options, **changes: object) -> Options:
