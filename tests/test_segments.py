@@ -36,7 +36,7 @@ def test_a_declared_jump_costs_no_accuracy(method: str, system: da.System) -> No
     assert sol.q[-1, 0] == pytest.approx(0.5, abs=1e-8)
     assert sol.v[-1, 0] == pytest.approx(-1.0, abs=1e-8)
     undeclared = da.solve(system, (0, 2), [0.0], [0.0], method=method, rtol=1e-8, atol=1e-10)
-    assert sol.stats.rejected < 0.6 * undeclared.stats.rejected
+    assert sol.stats.rejected <= 0.6 * undeclared.stats.rejected
     (i,) = sol.breaks
     assert sol.t[i - 1] == sol.t[i] == 1.0
     assert [sol.a[i - 1, 0], sol.a[i, 0]] == [1.0, -2.0]
