@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from dalembert.runtime.assembly import Assembly, Workspace, assemble, make_layou
 from dalembert.runtime.consistency import nearest
 from dalembert.runtime.events import EventSet, compile_events
 from dalembert.runtime.progress import progress_bar
+from dalembert.runtime.redundancy import Redundancy, find_redundancy, refusal, spread_state
+from dalembert.runtime.restore import restore
 from dalembert.runtime.run import Options, Result, Starter, execute, slope, spread, translate
 from dalembert.runtime.start import (
     check_model,
@@ -31,12 +33,13 @@ from dalembert.runtime.start import (
     not_finite,
     point_values,
     put_on_space,
+    refuse_violations,
     solve_contact,
     violations,
 )
 from dalembert.runtime.wishes import Wishes, wishes_of
 from dalembert.solution import PARTS, Drift, Solution, State
-from dalembert.status import InconsistentError, ModelError, OptionError, Stats, Status
+from dalembert.status import ModelError, OptionError, RedundantError, Stats, Status
 
 Initial = Literal["check", "project", "assume"]
 
@@ -61,6 +64,7 @@ def solve(
     parameters: Mapping[str, Any] | None = None,
     initial: Initial = "check",
     progress: bool = False,
+    redundant: Literal["resolve", "refuse"] = "resolve",
     r0: Any = None,
     w0: Any = None,
     s0: Any = None,
@@ -97,6 +101,10 @@ def solve(
         "check": refuse inconsistent values; "project": move them to the nearest consistent ones; "assume": trust them.
     progress
         Show a progress bar.
+    redundant
+        Constraints that follow from others: "resolve" leaves them out of the run, distributes the reactions among all
+        by the multipliers of smallest norm, and says so in ``sol.stats`` (``redundant``, ``undetermined``,
+        ``warnings``); "refuse" raises. Those that contradict each other are refused in any case.
     r0, w0, s0
         Initial dynamic states; guesses for auxiliary variables and contact coordinates.
 
@@ -136,6 +144,16 @@ def solve(
         t_eval=arguments.t_eval(t_eval, t0, t1),
     )
     p = system.parameters.vector(parameters)
+    found = _redundancy(system, (t0, t1), q0, v0, {"r": r0, "w": w0, "s": s0}, p, initial, float(options.atol.max()))
+    if found is not None:
+        if arguments.check_redundant(redundant) == "refuse":
+            raise RedundantError(refusal(found[0]))
+        sol = solve(
+            found[0].reduced, t_span, *found[1], method=method, formulation=formulation, projection=projection,
+            rtol=rtol, atol=atol, h=h, t_eval=t_eval, events=events, first_step=first_step, max_step=max_step,
+            max_steps=max_steps, parameters=parameters, initial=initial, progress=progress, r0=r0, w0=w0, s0=s0,
+        )  # fmt: skip
+        return cast(Solution, restore(found[0], sol, p, Drift))
 
     given = system.initial_values(q0, v0)
     layout = make_layout(system, the_method, the_formulation)
@@ -225,11 +243,45 @@ def consistent(
     formulation = as_formulation(None, method.default_formulation)
     p = system.parameters.vector(parameters)
     wishes = wishes_of(system, fixed, weights, max_iterations)
+    found = _redundancy(system, (t0, t0 + 1.0), q0, v0, {"r": r0, "w": w0, "s": s0}, p, initial, 1e-8, wishes)
+    if found is not None:
+        state = consistent(
+            found[0].reduced, *found[1], t0, parameters=parameters, initial="assume", r0=r0, w0=w0, s0=s0
+        )
+        return cast(State, spread_state(found[0], state, p))
     layout = make_layout(system, method, formulation)
     row = initial_row(system, layout, **system.initial_values(q0, v0), r=r0, w=w0, s=s0)
     work = _assembly(system, method, formulation, Projection(), t0, t0 + 1.0, row, p).workspace(p)
     prepare_start(work, t0, row, initial, 1e-8, wishes)
     return State(t=t0, **{name: row[layout.slice(name)].copy() for name in PARTS})
+
+
+def _redundancy(
+    system: System,
+    t_span: tuple[float, float],
+    q0: Any,
+    v0: Any,
+    more: dict[str, Any],
+    p: np.ndarray,
+    initial: Initial,
+    tolerance: float,
+    wishes: Wishes | None = None,
+) -> tuple[Redundancy, tuple[Any, Any]] | None:
+    """Constraints too many at the start, if any, and the (consistent) q0, v0 to start without them."""
+    if system.nlam + system.nmu < 2:
+        return None
+    layout = make_layout(system, BDF(), Index1())
+    row = initial_row(system, layout, **system.initial_values(q0, v0), **more)
+    put_on_space(system, layout, row, initial, tolerance)
+    solve_contact(system, t_span[0], row, layout, p)
+    if initial == "project":
+        nearest(system, layout, p, t_span[0], row, wishes)
+    allowed = tolerance if initial == "check" else None
+    found = find_redundancy(system, layout, p, t_span[0], t_span[1] - t_span[0], row, allowed)
+    if found is None:
+        return None
+    q, v = row[layout.slice("q")], row[layout.slice("v")]
+    return found, (q, v) if system.nq else (v, None)
 
 
 def as_projection(
@@ -308,12 +360,7 @@ def prepare_start(
         nearest(system, layout, work.p, t, row, wishes)
     check_model(work, t, row)
     if initial == "check":
-        wrong = violations(work, t, row, tolerance)
-        if wrong:
-            raise InconsistentError(
-                "the initial values are not consistent: " + "; ".join(wrong) + ". Correct them, or use "
-                "initial='project' to move to the nearest consistent state."
-            )
+        refuse_violations(violations(work, t, row, tolerance))
         work.project(t, row)  # from within the tolerance to rounding level
     code = work.complete(t, row)
     error = work.assembly.take_error()
@@ -397,7 +444,7 @@ def _solution(
     whole, counters = result.state.whole, result.state.counters
     stats.steps, stats.rejected = int(whole[runstate.STEPS]), int(whole[runstate.REJECTED])
     stats.newton_failures, stats.projections = int(whole[runstate.FAILURES]), int(whole[runstate.PROJECTIONS])
-    stats.switches = result.switches
+    stats.switches, stats.warnings = result.switches, (*stats.warnings, *result.passages)
     stats.residuals, stats.newton_iterations = int(counters[RESIDUALS]), int(counters[ITERATIONS])
     stats.factorizations = stats.jacobians = int(counters[FACTORIZATIONS])
     stats.lapack_factorizations = int(counters[LAPACK]) if assembly.step.plan is not None else 0

@@ -71,6 +71,13 @@ class Status(IntEnum):
             "smaller h or a formulation without local coordinates."
         ),
     )
+    CONTRADICTION = (
+        -11,
+        (
+            "A constraint that was redundant at the start does not follow from the others any more: the constraints "
+            "contradict each other from here on. Check the model."
+        ),
+    )
 
     @classmethod
     def of(cls, value: int) -> Status:
@@ -103,6 +110,10 @@ class Stats:
         What was used, in words.
     switches
         Times at which a formulation chose its local coordinates anew.
+    redundant, undetermined
+        Constraints that follow from others and were left out; those whose multipliers are therefore not unique.
+    warnings
+        What happened on the way that may matter, in words: redundant constraints, kinematic singularities passed.
     """
 
     steps: int = 0
@@ -120,6 +131,9 @@ class Stats:
     formulation: str = ""
     projection: str = ""
     switches: tuple[float, ...] = ()
+    redundant: tuple[str, ...] = ()
+    undetermined: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class ModelError(ValueError):

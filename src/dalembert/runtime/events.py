@@ -40,7 +40,10 @@ class EventSet:
 
 
 def compile_events(given: Any, system: System, layout: Layout) -> EventSet:
-    """Event functions by argument names, traced if possible, else called in Python."""
+    """Event functions by argument names, traced if possible, else called in Python.
+
+    Where redundant constraints were left out of the system, they get the multipliers of all constraints nevertheless.
+    """
     try:
         functions: list[Callable[..., Any]] = [] if given is None else [given] if callable(given) else list(given)
     except TypeError:
@@ -68,6 +71,10 @@ def compile_events(given: Any, system: System, layout: Layout) -> EventSet:
         return EventSet([], rules)
     row, t, p = ca.SX.sym("row", layout.n), ca.SX.sym("t"), ca.SX.sym("p", system.parameters.size)
     part = {**layout.split(row), "t": t, "p": p}
+    spread = None
+    if system.all_multipliers is not None and any(n in ("lam", "mu") for names in asked for n in names):
+        part.update(system.all_multipliers(part))
+        spread = ca.Function("multipliers", [row, t, p], [part["lam"], part["mu"]])
 
     def argument(name: str) -> Any:
         symbols = vector(part[name])
@@ -83,17 +90,25 @@ def compile_events(given: Any, system: System, layout: Layout) -> EventSet:
             for f, names in zip(functions, asked, strict=True)
         ]
     except TraceError:
-        kernel = _in_python(functions, asked, system, layout)
+        kernel = _in_python(functions, asked, system, layout, spread)
     else:
         kernel = build_kernels([Request("events", row, ca.vertcat(t, p), ca.vertcat(*values))])["events"]
     return EventSet([_name(f) for f in functions], rules, kernel)
 
 
-def _in_python(functions: list[Callable[..., Any]], asked: list[list[str]], system: System, layout: Layout) -> Kernel:
+def _in_python(
+    functions: list[Callable[..., Any]],
+    asked: list[list[str]],
+    system: System,
+    layout: Layout,
+    spread: ca.Function | None,
+) -> Kernel:
     """Event functions that cannot be traced are called after every step."""
 
     def evaluate(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> int:
         values: dict[str, Any] = {name: a[layout.slice(name)] for name, _ in layout.blocks}
+        if spread is not None:
+            values["lam"], values["mu"] = (x.full().ravel() for x in spread(a, b[0], b[1:]))
         values["t"] = float(b[0])
         values["q"] = system.space.element(values["q"])
         values["p"] = Namespace(system.parameters.unflatten(b[1:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,3 +61,23 @@ def group_function(system: System, group: str) -> ca.Function:
             group, [*system.symbols.as_tuple(), system.coefficients], [ca.densify(x) for x in _GROUPS[group](system)]
         )
     return cache[group]
+
+
+def levels_along(system: System, t: np.ndarray, parts: Mapping[str, np.ndarray], p: np.ndarray) -> Levels:
+    """`levels_of` at many states: t (nt,), parts name -> (nt, n); all fields get a time axis first."""
+    n = len(t)
+    zeros = {name: np.zeros((n, size)) for name, size in system.sizes.items() if name not in ("t", "p")}
+    given = {**zeros, **{k: x for k, x in parts.items() if x.shape[1] == system.sizes[k]}}
+    if system.calls or n < 2:
+        rows = [levels_of(system, {"t": t[i], "p": p, **{k: x[i] for k, x in given.items()}}) for i in range(n)]
+        shape = (0, system.nlam + system.nmu, system.nv)
+        C = np.array([x.C for x in rows]) if rows else np.zeros(shape)
+        g, g_dot, k = (np.array([getattr(x, f) for x in rows]) for f in ("g", "g_dot", "k"))
+        return Levels(g, g_dot, k, C)
+    columns = [
+        np.asarray(t)[None] if name == "t" else np.tile(p[:, None], n) if name == "p" else given[name].T
+        for name in NAMES
+    ]
+    out = group_function(system, "levels").map(n)(*columns, np.zeros((0, n)))
+    g, g_dot, k, C = (np.asarray(x.full(), dtype=float) for x in out)
+    return Levels(g.T, g_dot.T, k.T, C.reshape(C.shape[0], n, system.nv).transpose(1, 0, 2))
