@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 import numpy as np
 
+from dalembert.certificate import Context
 from dalembert.formulations.base import At, Formulation, as_formulation
 from dalembert.formulations.index1 import Index1
 from dalembert.integrators.base import Integrator, as_method
 from dalembert.integrators.bdf import BDF
+from dalembert.integrators.radau import Radau
 from dalembert.model.system import System
 from dalembert.numerics import runstate
 from dalembert.numerics.compiled import evaluate as evaluate_dense
@@ -42,6 +45,7 @@ from dalembert.solution import PARTS, Drift, Solution, State
 from dalembert.status import ModelError, OptionError, RedundantError, Stats, Status
 
 Initial = Literal["check", "project", "assume"]
+FIXED_AGAIN, SMALLEST_AGAIN = (1e-7, 1e-9), 1e-12  # tolerances of second runs, see `_again`
 
 
 def solve(
@@ -153,7 +157,9 @@ def solve(
             rtol=rtol, atol=atol, h=h, t_eval=t_eval, events=events, first_step=first_step, max_step=max_step,
             max_steps=max_steps, parameters=parameters, initial=initial, progress=progress, r0=r0, w0=w0, s0=s0,
         )  # fmt: skip
-        return cast(Solution, restore(found[0], sol, p, Drift))
+        out = cast(Solution, restore(found[0], sol, p, Drift))
+        out.context = replace(sol.context, system=system, redundancy=found[0])
+        return out
 
     given = system.initial_values(q0, v0)
     layout = make_layout(system, the_method, the_formulation)
@@ -186,7 +192,36 @@ def solve(
     with progress_bar(progress, t0, t1, system.name) as tick:
         result = execute(work, the_method, the_formulation, row, options, tick, starter)
     stats.wall_time = time.perf_counter() - begin
-    return _solution(work, result, options, event_set, stats, row)
+    sol = _solution(work, result, options, event_set, stats, row)
+    sol.context = Context(system, p, options.rtol, options.atol, h is not None, _again(
+        system, (t0, sol), (q0, v0), the_method, options, parameters, initial, {"r0": r0, "w0": w0, "s0": s0}
+    ))  # fmt: skip
+    return sol
+
+
+def _again(
+    system: System,
+    run: tuple[float, Solution],
+    start: tuple[Any, Any],
+    method: Integrator,
+    options: Options,
+    parameters: Mapping[str, Any] | None,
+    initial: Initial,
+    more: dict[str, Any],
+) -> Callable[[], Solution]:
+    """The same run by another family of methods, at a fraction of the tolerance (of FIXED_AGAIN for fixed steps)."""
+    # errors add up more in multistep methods, whose second runs of one-step methods are to be more accurate than these
+    part = 1e-3 if method.one_step else 1e-2
+    rtol, atol = (options.rtol, options.atol) if options.steps is None else FIXED_AGAIN
+    rtol, atol = np.maximum(part * rtol, SMALLEST_AGAIN), np.maximum(part * atol, 1e-2 * SMALLEST_AGAIN)
+
+    def again() -> Solution:
+        return solve(
+            system, (run[0], float(run[1].t[-1])), *start, method=BDF() if method.one_step else Radau(stages=5),
+            formulation=Index1(), rtol=rtol, atol=atol, parameters=parameters, initial="assume" if initial == "assume" else "project", **more,
+        )  # fmt: skip
+
+    return again
 
 
 def consistent(
