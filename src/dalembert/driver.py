@@ -210,7 +210,7 @@ def _again(
     more: dict[str, Any],
 ) -> Callable[[], Solution]:
     """The same run by another family of methods, at a fraction of the tolerance (of FIXED_AGAIN for fixed steps)."""
-    # errors add up more in multistep methods, whose second runs of one-step methods are to be more accurate than these
+    # errors add up more in BDF, which makes the second runs of one-step methods
     part = 1e-3 if method.one_step else 1e-2
     rtol, atol = (options.rtol, options.atol) if options.steps is None else FIXED_AGAIN
     rtol, atol = np.maximum(part * rtol, SMALLEST_AGAIN), np.maximum(part * atol, 1e-2 * SMALLEST_AGAIN)
@@ -218,7 +218,8 @@ def _again(
     def again() -> Solution:
         return solve(
             system, (run[0], float(run[1].t[-1])), *start, method=BDF() if method.one_step else Radau(stages=5),
-            formulation=Index1(), rtol=rtol, atol=atol, parameters=parameters, initial="assume" if initial == "assume" else "project", **more,
+            formulation=Index1(), rtol=rtol, atol=atol, parameters=parameters,
+            initial="assume" if initial == "assume" else "project", **more,
         )  # fmt: skip
 
     return again

@@ -54,16 +54,18 @@ def _energy(system: System) -> list[ca.SX]:
     return [energy, system.time_derivative(energy) + ca.jtimes(energy, system.symbols.r, system.dynamics)]
 
 
+def _equations(system: System) -> list[ca.SX]:
+    """What a solution is checked with: M v' - f - R, the size of its terms, q', r', equations without derivatives."""
+    x = system.symbols
+    multipliers = ca.fabs(ca.vertcat(system.G, system.K)).T @ ca.fabs(ca.vertcat(x.lam, x.mu))
+    terms = ca.fabs(system.mass) @ ca.fabs(x.a) + ca.fabs(system.force) + ca.fabs(system.reaction) + multipliers
+    algebraic = ca.vertcat(system.auxiliary, system.h)
+    return [system.balance, terms, system.space.rate(x.q, x.v), system.dynamics, algebraic]
+
+
 _GROUPS: dict[str, Callable[[System], list[ca.SX]]] = {
     "levels": lambda s: [s.g, s.g_dot, s.k, ca.vertcat(s.G, s.K)],
-    # what a solution is checked with: M v' - f - R, its terms, q', r', and the equations without derivatives
-    "equations": lambda s: [
-        s.balance,
-        ca.fabs(s.mass) @ ca.fabs(s.symbols.a) + ca.fabs(s.force) + ca.fabs(s.reaction),
-        s.space.rate(s.symbols.q, s.symbols.v),
-        s.dynamics,
-        ca.vertcat(s.auxiliary, s.h),
-    ],
+    "equations": _equations,
     "energy": _energy,
     # M a = f - C^T (lam, mu), C a = -(what is left of g'', k' at a = 0)
     "reactions": lambda s: [s.mass, s.force, ca.vertcat(s.G, s.K), ca.vertcat(s.g_ddot, s.k_dot)],

@@ -73,11 +73,11 @@ class Redundancy:
         """lam (nt, nlam) and mu (nt, nmu) of all constraints from those of the kept ones, and the levels of all."""
         levels = levels_along(self.system, t, {n: parts[n] for n in ("q", "v", "s", "r", "w")}, p)
         C, kept = levels.C, list(self.kept)
-        x = np.hstack([parts["lam"], parts["mu"]])[..., None]
-        own = C[:, kept].transpose(0, 2, 1)
-        A = C @ own
-        At = A.transpose(0, 2, 1)
-        lam = (A @ np.linalg.solve(At @ A, (C[:, kept] @ own) @ x))[..., 0]
+        force = np.einsum("tij,ti->tj", C[:, kept], np.hstack([parts["lam"], parts["mu"]]))
+        # (C^T)^+ by singular values: near singular positions products of C with itself would lose twice the digits
+        U, s, Vt = np.linalg.svd(C, full_matrices=False)
+        r = len(kept)
+        lam = np.einsum("tir,tr->ti", U[:, :, :r], np.einsum("trj,tj->tr", Vt[:, :r], force) / s[:, :r])
         return lam[:, : self.system.nlam], lam[:, self.system.nlam :], levels
 
     def expression(self, part: dict[str, ca.SX]) -> dict[str, ca.SX]:
