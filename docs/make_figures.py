@@ -432,7 +432,9 @@ def messages():
     cases = {
         "q0 off the constraint": lambda: da.solve(pendulum(), (0, 1), [1.1, 0], [0, 0]),
         "q0 of the wrong length": lambda: da.solve(pendulum(), (0, 1), [1, 0, 0], [0, 0]),
-        "the same constraint twice": lambda: da.solve(pendulum(constraints=twice), (0, 1), **start),
+        'the same constraint twice, `redundant="refuse"`': lambda: da.solve(
+            pendulum(constraints=twice), (0, 1), **start, redundant="refuse"
+        ),
         "a squared constraint": lambda: da.solve(pendulum(constraints=squared), (0, 1), **start),
         "an argument that does not exist": lambda: pendulum(force=lambda x: [0, 0]),
         "a method that does not exist": lambda: da.solve(pendulum(), (0, 1), **start, method="rk4"),

@@ -30,6 +30,7 @@ EXPECTED = {
     "general_linear": "not zero-stable",
     "hht": "of order 2.0 2.0",
     "nonstiff": "the energy error grows: False",
+    "consistency": "unique reactions: rope",
     "heavy_top": "error below the tolerance: True",
 }
 
@@ -100,7 +101,7 @@ def test_diagnosed_cases():
     assert found == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("guide", ["which-formulation", "guide-second-order", "guide-events"])
+@pytest.mark.parametrize("guide", ["which-formulation", "guide-second-order", "guide-events", "guide-consistency"])
 def test_guide_runs(guide, capsys):
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{guide}.md").read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) >= 4

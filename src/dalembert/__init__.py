@@ -3,7 +3,7 @@
 __version__ = "0.1.0"
 
 from dalembert import spaces
-from dalembert.analysis import Diagnosis, diagnose
+from dalembert.analysis import Diagnosis, Reactions, diagnose, reactions
 from dalembert.driver import consistent, solve
 from dalembert.formulations import (
     Baumgarte,
@@ -71,6 +71,7 @@ __all__ = [
     "Projection",
     "Radau",
     "Rattle",
+    "Reactions",
     "Solution",
     "StabilizedIndex2",
     "State",
@@ -85,6 +86,7 @@ __all__ = [
     "load",
     "methods",
     "problems",
+    "reactions",
     "solve",
     "spaces",
 ]  # fmt: skip

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, cast
 
 import numpy as np
 
+from dalembert.certificate import Context
 from dalembert.formulations.base import Formulation, as_formulation
+from dalembert.formulations.index1 import Index1
 from dalembert.integrators.base import Integrator, as_method
 from dalembert.integrators.bdf import BDF
+from dalembert.integrators.radau import Radau
 from dalembert.joined import make_solution
 from dalembert.model.released import chosen, with_released
 from dalembert.model.system import System
@@ -18,16 +22,21 @@ from dalembert.numerics.projection import Projection
 from dalembert.runtime import arguments
 from dalembert.runtime.assembly import make_layout
 from dalembert.runtime.automatic import Automatic
+from dalembert.runtime.consistency import nearest
 from dalembert.runtime.event import as_events
 from dalembert.runtime.jumps import Jumps
 from dalembert.runtime.plan import Plan
 from dalembert.runtime.prepare import Initial, as_projection, assembly_for, prepare_start
 from dalembert.runtime.progress import progress_bar
+from dalembert.runtime.redundancy import Redundancy, find_redundancy, refusal, spread_state
+from dalembert.runtime.restore import restore
 from dalembert.runtime.segments import Follow, Start, in_turn, run_segments
-from dalembert.runtime.start import initial_row
-from dalembert.runtime.wishes import wishes_of
-from dalembert.solution import PARTS, Solution, State
-from dalembert.status import OptionError
+from dalembert.runtime.start import initial_row, put_on_space, solve_contact
+from dalembert.runtime.wishes import Wishes, wishes_of
+from dalembert.solution import PARTS, Drift, Solution, State
+from dalembert.status import OptionError, RedundantError
+
+FIXED_AGAIN, SMALLEST_AGAIN = (1e-7, 1e-9), 1e-12  # tolerances of second runs, see `_again`
 
 
 def solve(
@@ -52,6 +61,7 @@ def solve(
     progress: bool = False,
     discontinuities: Any = (),
     released: str | Sequence[str] = (),
+    redundant: Literal["resolve", "refuse"] = "resolve",
     r0: Any = None,
     w0: Any = None,
     s0: Any = None,
@@ -95,6 +105,10 @@ def solve(
         jump itself, and multistep methods begin anew.
     released
         Names of constraints that are not enforced to begin with; events can engage them, see `dalembert.Event`.
+    redundant
+        Constraints that follow from others: "resolve" leaves them out of the run, distributes the reactions among all
+        by the multipliers of smallest norm, and says so in ``sol.stats`` (``redundant``, ``undetermined``,
+        ``warnings``); "refuse" raises. Those that contradict each other are refused in any case.
     r0, w0, s0
         Initial dynamic states; guesses for auxiliary variables and contact coordinates.
 
@@ -120,6 +134,23 @@ def solve(
     tolerances = {"rtol": arguments.tolerance("rtol", rtol, n), "atol": arguments.tolerance("atol", atol, n)}
     p = system.parameters.vector(parameters)
     values = {**system.initial_values(q0, v0), "r": r0, "w": w0, "s": s0}
+    more = {"r": r0, "w": w0, "s": s0}
+    found = None if released else _redundancy(
+        system, (t0, t1), q0, v0, more, p, initial, float(tolerances["atol"].max())
+    )  # fmt: skip
+    if found is not None:
+        if arguments.check_redundant(redundant) == "refuse":
+            raise RedundantError(refusal(found[0]))
+        sol = solve(
+            found[0].reduced, t_span, *found[1], method=method, formulation=formulation, projection=projection,
+            rtol=rtol, atol=atol, h=h, t_eval=t_eval, events=events, first_step=first_step, max_step=max_step,
+            max_steps=max_steps, parameters=parameters, initial=initial, progress=progress,
+            discontinuities=discontinuities, r0=r0, w0=w0, s0=s0,
+        )  # fmt: skip
+        out = cast(Solution, restore(found[0], sol, p, Drift))
+        if sol.context is not None:
+            out.context = replace(sol.context, system=system, redundancy=found[0])
+        return out
     automatic, reason = None, "start"
     if isinstance(method, str) and method == "auto":
         automatic = Automatic(system, formulation, projection, float(tolerances["rtol"].min()), h is not None)
@@ -159,7 +190,38 @@ def solve(
     integrate()  # compiled once per machine: not part of the run's time
     with progress_bar(progress, t0, t1, system.name) as tick:
         story = run_segments(start, plan, follow, tick, jumps.begin)
-    return make_solution(story, plan, jumps)
+    sol = make_solution(story, plan, jumps)
+    if not sol.jumps:
+        rest = {"discontinuities": discontinuities, "released": released, "r0": r0, "w0": w0, "s0": s0}
+        again = _again(system, (t0, sol), (q0, v0), plan, the_method, parameters, initial, rest)
+        sol.context = Context(start.system, p, plan.rtol, plan.atol, h is not None, again)
+    return sol
+
+
+def _again(
+    system: System,
+    run: tuple[float, Solution],
+    start: tuple[Any, Any],
+    plan: Plan,
+    method: Integrator,
+    parameters: Mapping[str, Any] | None,
+    initial: Initial,
+    more: dict[str, Any],
+) -> Callable[[], Solution]:
+    """The same run by another family of methods, at a fraction of the tolerance (of FIXED_AGAIN for fixed steps)."""
+    # errors add up more in BDF, which makes the second runs of one-step methods
+    part = 1e-3 if method.one_step else 1e-2
+    rtol, atol = (plan.rtol, plan.atol) if plan.h is None else FIXED_AGAIN
+    rtol, atol = np.maximum(part * rtol, SMALLEST_AGAIN), np.maximum(part * atol, 1e-2 * SMALLEST_AGAIN)
+
+    def again() -> Solution:
+        return solve(
+            system, (run[0], float(run[1].t[-1])), *start, method=BDF() if method.one_step else Radau(stages=5),
+            formulation=Index1(), rtol=rtol, atol=atol, parameters=parameters,
+            initial="assume" if initial == "assume" else "project", **more,
+        )  # fmt: skip
+
+    return again
 
 
 def consistent(
@@ -216,8 +278,42 @@ def consistent(
     formulation = as_formulation(None, method.default_formulation)
     p = system.parameters.vector(parameters)
     wishes = wishes_of(system, fixed, weights, max_iterations)
+    found = _redundancy(system, (t0, t0 + 1.0), q0, v0, {"r": r0, "w": w0, "s": s0}, p, initial, 1e-8, wishes)
+    if found is not None:
+        state = consistent(
+            found[0].reduced, *found[1], t0, parameters=parameters, initial="assume", r0=r0, w0=w0, s0=s0
+        )
+        return cast(State, spread_state(found[0], state, p))
     layout = make_layout(system, method, formulation)
     row = initial_row(system, layout, **system.initial_values(q0, v0), r=r0, w=w0, s=s0)
     work = assembly_for(system, method, formulation, Projection(), t0, t0 + 1.0, row, p).workspace(p)
     prepare_start(work, t0, row, initial, 1e-8, wishes)
     return State(t=t0, **{name: row[layout.slice(name)].copy() for name in PARTS})
+
+
+def _redundancy(
+    system: System,
+    t_span: tuple[float, float],
+    q0: Any,
+    v0: Any,
+    more: dict[str, Any],
+    p: np.ndarray,
+    initial: Initial,
+    tolerance: float,
+    wishes: Wishes | None = None,
+) -> tuple[Redundancy, tuple[Any, Any]] | None:
+    """Constraints too many at the start, if any, and the (consistent) q0, v0 to start without them."""
+    if system.nlam + system.nmu < 2:
+        return None
+    layout = make_layout(system, BDF(), Index1())
+    row = initial_row(system, layout, **system.initial_values(q0, v0), **more)
+    put_on_space(system, layout, row, initial, tolerance)
+    solve_contact(system, t_span[0], row, layout, p)
+    if initial == "project":
+        nearest(system, layout, p, t_span[0], row, wishes)
+    allowed = tolerance if initial == "check" else None
+    found = find_redundancy(system, layout, p, t_span[0], t_span[1] - t_span[0], row, allowed)
+    if found is None:
+        return None
+    q, v = row[layout.slice("q")], row[layout.slice("v")]
+    return found, (q, v) if system.nq else (v, None)

@@ -106,6 +106,7 @@ def _stats(segments: Sequence[Segment]) -> Stats:
         wall_time=sum(s.run_time for s in segments),
         compile_time=sum(s.prepare_time for s in segments),
         switches=tuple(t for s in segments for t in s.result.switches),
+        warnings=tuple(text for s in segments for text in s.result.passages),
     )
     for s in segments:
         whole, counters = s.result.state.whole, s.result.state.counters

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dalembert.runtime.eventstate import Jump
 from dalembert.status import Stats, Status
+
+if TYPE_CHECKING:
+    from dalembert.certificate import Certificate
 
 # what a solution holds besides q and v, if the system has it
 PARTS = ("q", "v", "a", "r", "w", "s", "lam", "mu")
@@ -108,6 +111,7 @@ class Solution:
     jumps: tuple[Jump, ...] = ()
     breaks: tuple[int, ...] = ()  # where segments begin: positions in t of the states after jumps
     hermite: tuple[bool, ...] = (False,)  # of each segment: dense output from both ends of a step, not past points
+    context: Any = field(default=None, repr=False)  # what `check` needs to know of the run, see `certificate.Context`
 
     @property
     def success(self) -> bool:
@@ -209,6 +213,39 @@ class Solution:
         if self.energy_of is None:
             raise ValueError("this system has no energy: build it with da.Lagrangian(...) or System(..., energy=...).")
         return self.energy_of()
+
+    def check(self, points: int = 100, *, rerun: bool = False, limit: float = 1e3) -> Certificate:
+        """Verify the run independently: the equations on the dense output, constraints, energy, and a second run.
+
+        Parameters
+        ----------
+        points
+            Steps, spread over the run, within which the equations are evaluated.
+        rerun
+            Integrate once more, by another family of methods at a hundredth of the tolerance or less, for the errors
+            of q, v and lam.
+        limit
+            Residuals and errors are judged in units of the tolerance; larger numbers do not pass.
+
+        Returns
+        -------
+        Certificate
+            ``passed``, ``rows`` (with numbers), printable as a table.
+        """
+        from dalembert.certificate import check
+
+        return check(self, points, rerun, limit)
+
+    @cached_property
+    def lam_error(self) -> np.ndarray:
+        """Estimated error of ``lam`` (nt, nlam): its difference to a second, more accurate run.
+
+        That run is made when this is first asked for (or by ``check(rerun=True)``): by another family of methods, at a
+        hundredth of the tolerance or less (at rtol 1e-9 or less if steps were fixed).
+        """
+        from dalembert.certificate import second_run
+
+        return np.abs(self.lam - second_run(self)(self.t).lam)
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Figure with positions, velocities, multipliers and constraint residuals against time.

@@ -82,6 +82,13 @@ class Status(IntEnum):
         -12,
         "The run could not be continued after an event, a discontinuity or a change of method.",
     )
+    CONTRADICTION = (
+        -13,
+        (
+            "A constraint that was redundant at the start does not follow from the others any more: the constraints "
+            "contradict each other from here on. Check the model."
+        ),
+    )
 
     @classmethod
     def of(cls, value: int) -> Status:
@@ -131,6 +138,10 @@ class Stats:
     segments
         The integrations that the run consists of: more than one if events changed the model or its state, if
         discontinuities were declared, or if the method was changed on the way.
+    redundant, undetermined
+        Constraints that follow from others and were left out; those whose multipliers are therefore not unique.
+    warnings
+        What happened on the way that may matter, in words: redundant constraints, kinematic singularities passed.
     """
 
     steps: int = 0
@@ -149,6 +160,9 @@ class Stats:
     projection: str = ""
     switches: tuple[float, ...] = ()
     segments: tuple[SegmentStats, ...] = ()
+    redundant: tuple[str, ...] = ()
+    undetermined: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class ModelError(ValueError):

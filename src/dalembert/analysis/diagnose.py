@@ -17,13 +17,13 @@ import numpy as np
 
 from dalembert.analysis.advice import advise
 from dalembert.analysis.rates import SINGULAR, Matrices, Rates, matrices, rates
-from dalembert.analysis.redundant import surplus_rows, without
 from dalembert.driver import solve
 from dalembert.formulations import Formulation, Index1, ProjectedInvariants, StabilizedIndex2
 from dalembert.integrators import BDF, Integrator
 from dalembert.model.system import System
 from dalembert.runtime.assembly import make_layout
 from dalembert.runtime.start import dependent_rows, initial_row, point_values, solve_contact
+from dalembert.runtime.subset import surplus_rows, without
 from dalembert.solution import Solution
 from dalembert.status import OptionError
 from dalembert.table import format_number
@@ -277,8 +277,8 @@ def _about_redundancy(vanishing: Sequence[str], rest: Sequence[str], everywhere:
     names = ", ".join(map(repr, rest))
     if rest and everywhere:
         out.append(
-            f"redundant constraints: `solve` refuses them, since their multipliers are not determined. Remove {names}; "
-            f"the motion stays the same. The analysis was made without."
+            f"redundant constraints: their multipliers are not unique, and `solve` returns those of smallest norm. "
+            f"Remove {names} to make them unique; the motion stays the same. The analysis was made without."
         )
     elif rest:
         out.append(

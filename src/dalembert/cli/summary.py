@@ -31,6 +31,7 @@ def print_summary(solution: Solution, task: Task) -> None:
     ]
     if stats.steps:
         rows.append(("time per step", f"{format_number(1e6 * stats.wall_time / stats.steps, 3)} us"))
+    rows += [("warning", text) for text in stats.warnings]
     rows += _drift_rows(solution)
     rows += _energy_rows(solution)
     if errors:

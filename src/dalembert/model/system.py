@@ -95,6 +95,8 @@ class System:
 
     # names under which a subclass lets functions ask for the variables, e.g. {"x": "q"}
     aliases: Mapping[str, str] = {}
+    # of a system whose redundant constraints were left out: symbols by name -> lam and mu of all of them
+    all_multipliers: Callable[[dict[str, ca.SX]], dict[str, ca.SX]] | None = None
 
     def __init__(
         self,

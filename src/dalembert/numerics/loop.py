@@ -17,6 +17,7 @@ from dalembert.numerics.locate import watch
 from dalembert.numerics.native import inner
 from dalembert.numerics.newton import CONVERGED, NEWTON_TYPE
 from dalembert.numerics.newton import USER_ERROR as NEWTON_USER_ERROR
+from dalembert.numerics.rank import SUSPECT, watch_rank
 from dalembert.numerics.regular import regrid
 from dalembert.numerics.runstate import (
     AT_ORDER,
@@ -40,11 +41,13 @@ from dalembert.numerics.runstate import (
     MULTIPLIERS_FAILED,
     N_EVAL,
     N_EVENTS,
+    N_PAST,
     NEXT_EVAL,
     NODES,
     NOT_FINITE,
     ORDER,
     OUTPUT_TYPE,
+    OWN_MULTIPLIERS,
     PROJECTION_FAILED,
     REGULAR,
     REJECTED,
@@ -185,6 +188,9 @@ def _integrate(run, step, stages, dense, multipliers, parameters, output):  # ty
         run.real[H_ACCEPTED] = h
         run.whole[SEEDED] += int(seeded)
         accept(run)
+        factorized = run.whole[STORE_STEPS] == 1 or run.whole[N_EVENTS] > 0
+        factorized = factorized and (run.whole[OWN_MULTIPLIERS] == 0 or run.whole[N_PAST] < run.finished.size)
+        watch_rank(run, multipliers, t_new, run.rows[run.slots[1]], factorized)
         if run.whole[MONITOR] != 0:
             rate = run.watched[1]
             if rate * abs(run.real[H]) > 0.9 * MOST_AGEING:
@@ -224,7 +230,7 @@ def _integrate(run, step, stages, dense, multipliers, parameters, output):  # ty
                 store(run, output, t_new, run.finished, mark)
         if not np.isnan(stop):
             return EVENT
-        if run.whole[CHANGE_DATA] == 1:
+        if run.whole[CHANGE_DATA] == 1 or run.ranked[SUSPECT] != 0:
             return RUNNING
 
 

@@ -105,6 +105,8 @@ class Run(NamedTuple):
     seeds: np.ndarray  # (m, n): rows that begin the run instead of steps, SEEDED of them used
     dense: np.ndarray  # the interpolant of the last step, see `numerics.dense`
     places: np.ndarray  # blocks of the row that it is made from
+    rank: np.ndarray  # memory of the watch on the rank of the constraints, see `numerics.rank`
+    ranked: np.ndarray
 
 
 class Output(NamedTuple):
@@ -123,7 +125,7 @@ _m8, _im = types.float64[:, ::1], types.int64[:, ::1]
 RUN_TYPE = types.NamedTuple(
     [
         _f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _im, _im, _i8, _f8, _f8, _i8, _m8, _im,
-        _f8, _f8, _m8, _m8, _i8,
+        _f8, _f8, _m8, _m8, _i8, _f8, _i8,
     ],
     Run,
 )  # fmt: skip

@@ -22,6 +22,12 @@ def check_common(system: Any, initial: Any) -> None:
         raise OptionError(f"initial={initial!r}: choose 'check', 'project' or 'assume'.")
 
 
+def check_redundant(given: Any) -> str:
+    if given not in ("resolve", "refuse"):
+        raise OptionError(f"redundant={given!r}: choose 'resolve' or 'refuse'.")
+    return str(given)
+
+
 def check_choice(name: str, given: Any, kind: type, example: str) -> None:
     if not isinstance(given, (str, kind)):
         what = given.__name__ + " without parentheses" if isinstance(given, type) else repr(given)

@@ -149,7 +149,10 @@ class EventSet:
 
 
 def compile_events(given: Any, system: System, layout: Layout) -> EventSet:
-    """Event functions by argument names, traced if possible, else called in Python."""
+    """Event functions by argument names, traced if possible, else called in Python.
+
+    Where redundant constraints were left out of the system, they get the multipliers of all constraints nevertheless.
+    """
     events = as_events(given)
     rules = np.zeros((2, len(events)), dtype=np.int64)
     asked = []
@@ -160,9 +163,13 @@ def compile_events(given: Any, system: System, layout: Layout) -> EventSet:
         return EventSet((), rules)
     row, t, p = ca.SX.sym("row", layout.n), ca.SX.sym("t"), ca.SX.sym("p", system.parameters.size)
     part = {**layout.split(row), "t": t, "p": p}
+    spread = None
+    if system.all_multipliers is not None and any(n in ("lam", "mu") for names in asked for n in names):
+        part.update(system.all_multipliers(part))
+        spread = ca.Function("multipliers", [row, t, p], [part["lam"], part["mu"]])
 
     def argument(name: str) -> Any:
-        symbols = vector(widen_symbols(system, name, part[name]) if name in KINDS else part[name])
+        symbols = vector(widen_symbols(system, name, part[name]) if name in KINDS and spread is None else part[name])
         if name == "t":
             return symbols[0]
         if name == "p":
@@ -181,7 +188,7 @@ def compile_events(given: Any, system: System, layout: Layout) -> EventSet:
                     f"event {event.label!r}: restitution needs the derivative of the gap, but the events cannot be "
                     f"traced ({problem}). Write them in NumPy, without if and float()."
                 ) from None
-        return EventSet(events, rules, _in_python(events, asked, system, layout), (None,) * len(events))
+        return EventSet(events, rules, _in_python(events, asked, system, layout, spread), (None,) * len(events))
     rates = [_rate(system, x, part) for x in values]
     kernel = build_kernels([Request("events", row, ca.vertcat(t, p), ca.vertcat(*values, *rates))])["events"]
     gaps = [_gap(system, e, x, part) if e.restitution is not None else None
@@ -230,13 +237,17 @@ def _gap(system: System, event: Event, f: ca.SX, part: dict[str, ca.SX]) -> ca.F
     return ca.Function("gap", [t, q, v, a, p], [f, ca.jacobian(f, t), normal, rate, _rate(system, rate, part)])
 
 
-def _in_python(events: tuple[Event, ...], asked: list[list[str]], system: System, layout: Layout) -> Kernel:
+def _in_python(
+    events: tuple[Event, ...], asked: list[list[str]], system: System, layout: Layout, spread: ca.Function | None
+) -> Kernel:
     """Event functions that cannot be traced are called after every step."""
     n = len(events)
 
     def evaluate(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> int:
         values: dict[str, Any] = {name: a[layout.slice(name)] for name, _ in layout.blocks}
         values.update({kind: widen(system, kind, values[kind]) for kind in KINDS})
+        if spread is not None:
+            values["lam"], values["mu"] = (x.full().ravel() for x in spread(a, b[0], b[1:]))
         values["t"] = float(b[0])
         values["q"] = system.space.element(values["q"])
         values["p"] = Namespace(system.parameters.unflatten(b[1:]))

@@ -22,11 +22,12 @@ from dalembert.runtime.start import (
     not_finite,
     point_values,
     put_on_space,
+    refuse_violations,
     solve_contact,
     violations,
 )
 from dalembert.runtime.wishes import Wishes
-from dalembert.status import InconsistentError, ModelError, OptionError
+from dalembert.status import ModelError, OptionError
 
 Initial = Literal["check", "project", "assume"]
 
@@ -108,12 +109,7 @@ def prepare_start(
         nearest(system, layout, work.p, t, row, wishes)
     check_model(work, t, row)
     if initial == "check":
-        wrong = violations(work, t, row, tolerance)
-        if wrong:
-            raise InconsistentError(
-                "the initial values are not consistent: " + "; ".join(wrong) + ". Correct them, or use "
-                "initial='project' to move to the nearest consistent state."
-            )
+        refuse_violations(violations(work, t, row, tolerance))
         work.project(t, row)  # from within the tolerance to rounding level
     code = work.complete(t, row)
     error = work.assembly.take_error()

@@ -31,6 +31,8 @@ def message(
         index = int(result.event_index[last])
         return f"Stopped by event {index} ({events.names[index]}) at t = {result.event_t[last]:.10g}."
     message = f"Stopped at t = {t:.10g} after {steps} steps. {status.message}"
+    if result.ending:
+        return f"{message} {result.ending}"
     if error is not None:
         return f"{message} {type(error).__name__}: {error}"
     if status in (Status.INTERRUPTED, Status.MAX_STEPS):
@@ -66,7 +68,15 @@ def singularity(work: Workspace, t: float, row: np.ndarray, t0: float, row0: np.
         )
     s = np.linalg.svd(C / norms[:, None])
     if s.S[-1] >= 1e-3 * s.S[0]:
-        return ""
+        now = np.linalg.svd(C / norms0[:, None])
+        before = np.linalg.svd(C0 / norms0[:, None], compute_uv=False)[-1]
+        if now.S[-1] >= 0.1 * before:
+            return ""
+        heavy = [labels[i] for i in np.flatnonzero(np.abs(now.U[:, -1]) > 0.1)]
+        return (
+            f" The constraints {', '.join(map(repr, heavy))} come close to a loss of rank here (smallest singular "
+            f"value {now.S[-1]:.2g}, at the start {before:.2g}): a kinematic singularity is near."
+        )
     heavy = [labels[i] for i in np.flatnonzero(np.abs(s.U[:, -1]) > 0.1)]
     return (
         f" The constraints {', '.join(map(repr, heavy))} are nearly dependent here (smallest singular value "

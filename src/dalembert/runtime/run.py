@@ -15,6 +15,8 @@ from dalembert.numerics import hermite, locate, runstate
 from dalembert.numerics.compiled import evaluate, integrate
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import N_COUNTERS, N
+from dalembert.numerics.rank import SUSPECT
+from dalembert.runtime import singular
 from dalembert.runtime.assembly import Workspace
 from dalembert.runtime.seeds import fixed_seeds, regular_seeds
 from dalembert.runtime.start import evaluate as evaluate_model
@@ -67,6 +69,8 @@ class Result:
     state: runstate.Run
     switches: tuple[float, ...]
     own_rows: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # in the layout of a starter
+    passages: tuple[str, ...] = ()  # singular positions passed, in words
+    ending: str = ""  # why it ended, if more is known than the status says
 
 
 def execute(
@@ -93,6 +97,8 @@ def execute(
         parameters[0] = run.real[runstate.T]
         _evaluate_events(run, options, run.rows[run.slots[1]], parameters)
     switches: list[float] = []
+    passages: list[singular.Passage] = []
+    ending = ""
     _choose_data(work, formulation, run)
     advance = integrate()
     chunk = options.look_every or 1000
@@ -117,6 +123,14 @@ def execute(
                     starter, starter.settle([run.real[runstate.T]], last[None], layout)[0], layout, options, run
                 )
                 _choose_data(work, formulation, run)
+            if run.ranked[SUSPECT] != 0:
+                passed = singular.inspect(work, run)
+                run.ranked[SUSPECT] = 0
+                if passed is not None and passed.stop:
+                    status, ending = int(Status.SINGULAR), passed.text
+                    singular.cut(run, output, passed.t)
+                elif passed is not None and not (passages and passages[-1].near(passed)):
+                    passages.append(passed)
             if progress is not None:
                 progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
             output = _make_room(run, output, 0, 0)
@@ -127,6 +141,7 @@ def execute(
     return Result(
         Status.of(status), output.t[:n].copy(), output.rows[:n].copy(), output.order[:n].copy(),
         output.event_t[:m].copy(), output.event_index[:m].copy(), output.event_rows[:m].copy(), run, tuple(switches),
+        passages=tuple(x.text for x in passages), ending=ending,
     )  # fmt: skip
 
 
@@ -211,6 +226,7 @@ def _prepare(
     rtol[stored] -= bounded
     if fixed:  # nothing to control: Newton is to solve to rounding level
         rtol, atol = np.minimum(rtol, FIXED_RTOL), np.minimum(atol, FIXED_ATOL)
+    rank, ranked = singular.watch(work, options.t0, row)
     return runstate.Run(
         real=real, whole=whole, nodes=nodes, rows=rows, slots=np.arange(runstate.HISTORY + 1, dtype=np.int64),
         coefficients=np.zeros(runstate.N_COEFFICIENTS + runstate.N_WORK), estimate=np.zeros(n),
@@ -225,6 +241,7 @@ def _prepare(
         event_rules=options.event_rules.copy(), finished=np.zeros(n),
         watched=np.concatenate([[1.0, 0.0, options.t0], work.p, np.zeros(formulation.data_size(system))]),
         seeds=np.zeros((0, n)), dense=np.zeros((hermite.N_DENSE_ROWS, n)), places=places,
+        rank=rank, ranked=ranked,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import casadi as ca
@@ -206,10 +206,16 @@ def _check_mass(system: System, mass: np.ndarray, C: np.ndarray) -> None:
 
 def violations(work: Workspace, t: float, row: np.ndarray, tolerance: float) -> list[str]:
     """Constraints not met by more than the tolerance (relative to the size of their terms), in words."""
-    system, layout = work.assembly.system, work.assembly.layout
-    levels = work.levels(t, row)
+    layout = work.assembly.layout
     _, C = work.matrices(t, row)
     q, v = row[layout.slice("q")], row[layout.slice("v")]
+    return violated(work.assembly.system, work.levels(t, row), C, q, v, tolerance)
+
+
+def violated(
+    system: System, levels: Mapping[str, np.ndarray], C: np.ndarray, q: np.ndarray, v: np.ndarray, tolerance: float
+) -> list[str]:
+    """The same from residuals g, g_dot, k and the matrix C = [G; K]."""
     nlam = system.nlam
     out = []
     if system.space.flat and q.size == C.shape[1]:
@@ -227,3 +233,12 @@ def violations(work: Workspace, t: float, row: np.ndarray, tolerance: float) -> 
         if not abs(levels["k"][i]) <= tolerance * max(1.0, v_size[nlam + i]):
             out.append(f"velocity constraint {name!r}: residual {levels['k'][i]:.3g}")
     return out
+
+
+def refuse_violations(wrong: list[str]) -> None:
+    """Raise if there are any."""
+    if wrong:
+        raise InconsistentError(
+            "the initial values are not consistent: " + "; ".join(wrong) + ". Correct them, or use "
+            "initial='project' to move to the nearest consistent state."
+        )

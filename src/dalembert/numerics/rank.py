@@ -1,0 +1,137 @@
+"""Does the motion pass a position where the constraints lose rank? Watched after every step.
+
+C = [G; K], rows scaled by D, with the decomposition C = sum sigma_i nu_i x_i^T (x_i orthonormal in the metric of the
+mass matrix). Along a smooth motion singular values and vectors can be followed smoothly, and then a sigma that passes
+through zero changes its sign [BBMN91]: with nu held, the vector of least length with C x = nu turns round. It is known
+from the equations for accelerations and multipliers, already factorised at every stored step,
+
+    M x + C^T y = 0,   C x = nu        =>   y = -(C M^-1 C^T)^-1 nu,   x = C^+ nu,   1 / |x| ~ sigma,
+
+whose y is also a step of inverse iteration towards the nu of the smallest sigma. So one back substitution a step does,
+with the nu of the last step, to compare x with the x of the last step, and another one with the nu it leads to, if that
+is not the same.
+
+A zero at which sigma does not change its sign is suspected where the parabola through its last three values comes down
+close to zero. Suspicions are looked into by `runtime.singular`, outside of the compiled loop.
+
+[BBMN91] A. Bunse-Gerstner, R. Byers, V. Mehrmann, N. K. Nichols, Numerical computation of an analytic singular value
+         decomposition of a matrix valued function, Numer. Math. 60 (1991) 1-39.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dalembert.numerics.native import inner
+from dalembert.numerics.newton import (
+    AT_DX,
+    AT_F,
+    CONVERGED,
+    N_COUNTERS,
+    N,
+    back_substitute,
+    data,
+    factorize,
+    unknowns,
+)
+from dalembert.numerics.stage import INDEX, N_INDEX
+
+# positions in Run.ranked: constraints watched (0: none), where they begin among the equations and unknowns of the
+# multipliers, velocities, what is suspected, how many steps were seen, then counters (not those of the run)
+COUNT, BEGIN, N_V, SUSPECT, SEEN, COUNTED = range(6)
+N_RANKED = COUNTED + N_COUNTERS
+TURNED, TOUCHES, SINGULAR_STEP = 1, 2, 3  # values of SUSPECT
+# positions in Run.rank: the last two sigmas and times, then D (m), nu (m), what is mixed in (m), scratch (m), x (nv)
+SIGMA, OLDER_SIGMA, TIME, OLDER_TIME, PARTS = range(5)
+MIXED = 0.1  # of a fixed vector is mixed into nu: inverse iteration would stay with a singular vector for ever
+SETTLED = 0.999  # cosine between the nu of two steps that need not be told apart
+NEAR_ZERO = 0.05  # of the sigmas beside it, where a parabola counts as touching zero
+
+
+def memory(scale: np.ndarray, begin: int, nv: int) -> tuple[np.ndarray, np.ndarray]:
+    """Arrays Run.rank and Run.ranked for constraints with row scales D (m,); m = 0 watches nothing."""
+    m = scale.size
+    rank, ranked = np.zeros(PARTS + 4 * m + nv), np.zeros(N_RANKED, dtype=np.int64)
+    rank[PARTS : PARTS + m] = scale
+    rank[PARTS + m : PARTS + 2 * m] = 1.0 / np.sqrt(max(m, 1))
+    generic = 0.5 + (np.arange(m) * 0.6180339887498949) % 1.0  # no two alike
+    rank[PARTS + 2 * m : PARTS + 3 * m] = MIXED * generic / max(float(np.linalg.norm(generic)), 1e-300)
+    ranked[:SUSPECT] = [m, begin, nv]
+    return rank, ranked
+
+
+@inner
+def least_vector(run, nw):  # type: ignore[no-untyped-def]
+    """Solve M x + C^T y = 0, C x = nu into the update of the multipliers' system. Returns |x|."""
+    m, begin, nv, n = run.ranked[COUNT], run.ranked[BEGIN], run.ranked[N_V], nw.whole[N]
+    F, dx = nw.whole[AT_F], nw.whole[AT_DX]
+    for i in range(n):
+        nw.real[F + i] = 0.0
+    for i in range(m):
+        nw.real[F + begin + i] = run.rank[PARTS + m + i] / run.rank[PARTS + i]
+    back_substitute(nw)
+    size = 0.0
+    for i in range(nv):
+        size += nw.real[dx + begin + m + i] ** 2
+    return np.sqrt(size)
+
+
+@inner
+def watch_rank(run, multipliers, t, row, factorized):  # type: ignore[no-untyped-def]
+    """Look at an accepted row; what is suspected is left in run.ranked[SUSPECT]."""
+    m, begin, nv = run.ranked[COUNT], run.ranked[BEGIN], run.ranked[N_V]
+    if m == 0:
+        return
+    nw = multipliers.newton
+    if not factorized:
+        x, d = unknowns(nw), data(nw)
+        d[0] = t
+        for i in range(row.size):
+            d[1 + i] = row[i]
+        for i in range(multipliers.whole[N_INDEX]):
+            x[i] = row[multipliers.whole[INDEX + i]]
+        if factorize(nw, run.ranked[COUNTED:]) != CONVERGED:
+            run.ranked[SUSPECT] = SINGULAR_STEP
+            return
+    dx, nu, mix, fresh = nw.whole[AT_DX] + begin, PARTS + m, PARTS + 2 * m, PARTS + 3 * m
+    old = PARTS + 4 * m
+    size = least_vector(run, nw)
+    turned, ahead, length = 0.0, 0.0, 0.0
+    for i in range(nv):
+        turned += nw.real[dx + m + i] * run.rank[old + i]
+    for i in range(m):
+        y = nw.real[dx + i] / run.rank[PARTS + i]
+        ahead += y * run.rank[nu + i]
+        length += y * y
+    length = np.sqrt(length)
+    if not (size < np.inf and length < np.inf and length > 0.0):
+        run.ranked[SUSPECT] = SINGULAR_STEP
+        return
+    if turned < 0.0:
+        run.ranked[SUSPECT] = TURNED
+    kept, total = 0.0, 0.0
+    for i in range(m):
+        y = nw.real[dx + i] / run.rank[PARTS + i] / length
+        new = (y if ahead >= 0.0 else -y) + run.rank[mix + i]
+        kept += new * run.rank[nu + i]
+        total += new * new
+        run.rank[fresh + i] = new
+    total = np.sqrt(total)
+    if kept < SETTLED * total:  # else nu is as good as it was
+        for i in range(m):
+            run.rank[nu + i] = run.rank[fresh + i] / total
+        size = least_vector(run, nw)
+    sigma = 1.0 / size
+    for i in range(nv):
+        run.rank[old + i] = nw.real[dx + m + i]
+    if run.ranked[SEEN] >= 2 and run.ranked[SUSPECT] == 0:
+        s0, s1, t0, t1 = run.rank[OLDER_SIGMA], run.rank[SIGMA], run.rank[OLDER_TIME], run.rank[TIME]
+        if s1 < s0 and s1 <= sigma:
+            left, right = (s1 - s0) / (t1 - t0), (sigma - s1) / (t - t1)
+            bend = (right - left) / (t - t0)
+            slope = left + bend * (t1 - t0)  # of the parabola at t1
+            if s1 - slope * slope / (4.0 * bend) < NEAR_ZERO * min(s0, sigma):
+                run.ranked[SUSPECT] = TOUCHES
+    run.rank[OLDER_SIGMA], run.rank[OLDER_TIME] = run.rank[SIGMA], run.rank[TIME]
+    run.rank[SIGMA], run.rank[TIME] = sigma, t
+    run.ranked[SEEN] += 1

@@ -1,0 +1,176 @@
+"""Kinematic singularities on the way: found where the watch of the compiled loop suspects one, passed or reported.
+
+Between two steps positions are interpolated, C = [G; K] is sampled, and E = C_new C_old^+ (m, m) compared with the
+identity: for a short way without a loss of rank its eigenvalues stay near 1, and a sigma that passes through zero turns
+one of them negative. The place is then found by bisection.
+
+At such a point branches of the motion cross. The mechanical motion goes on along the branch in whose direction it
+moves, since velocities are continuous; a step that has passed the point is accepted if its velocities changed by what
+its accelerations say, h (a0 + a1) / 2, and the run is stopped if not: what follows is then not determined.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from dalembert.numerics import rank, runstate
+from dalembert.runtime.assembly import Workspace
+
+PIECES = 8
+BISECTIONS = 50
+LOST = 1e-3  # smallest singular value, relative to the largest, at the place found
+CLOSE = 0.1  # the same, where a step that turns the vectors round is too long to tell
+JUMP = 0.3  # of the velocity: a larger change that the accelerations do not explain is a jump to another branch
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A position where the constraints lose rank: when, whether the run has to stop there, and what to say."""
+
+    t: float
+    stop: bool
+    text: str
+
+    def near(self, other: Passage) -> bool:
+        """True if the other one is the same, seen from the next step."""
+        return abs(self.t - other.t) <= 1e-6 * (1.0 + abs(self.t))
+
+
+def watch(work: Workspace, t: float, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Memory of the watch: rows of C scaled by their size at the start, in the metric of the mass matrix."""
+    system = work.assembly.system
+    if system.nlam + system.nmu == 0 or system.calls:  # black boxes: a factorisation more would call them again
+        return rank.memory(np.zeros(0), 0, system.nv)
+    return rank.memory(_scale(work, t, row), system.nw + system.ns, system.nv)
+
+
+def _scale(work: Workspace, t: float, row: np.ndarray) -> np.ndarray:
+    mass, C = work.matrices(t, row)
+    values, vectors = np.linalg.eigh((mass + mass.T) / 2)
+    root = 1.0 / np.sqrt(np.maximum(values, 1e-12 * np.abs(values).max(initial=1e-300)))
+    norms = np.linalg.norm(C @ vectors * root, axis=1)
+    return np.asarray(1.0 / np.where((norms > 0) & np.isfinite(norms), norms, 1.0))
+
+
+class _Way:
+    """The way of the last step: C (rows scaled) at s in [0, 1]."""
+
+    def __init__(self, work: Workspace, run: runstate.Run) -> None:
+        self.work, self.layout, self.space = work, work.assembly.layout, work.assembly.system.space
+        m = int(run.ranked[rank.COUNT])
+        self.scale = run.rank[rank.PARTS : rank.PARTS + m].copy()
+        self.t = float(run.nodes[2]), float(run.nodes[1])
+        self.rows = run.rows[run.slots[2]].copy(), run.rows[run.slots[1]].copy()
+        self.largest = max(float(np.linalg.norm(self.C(s), 2)) for s in (0.0, 1.0))
+
+    def row(self, s: float) -> np.ndarray:
+        (left, right), at, h = self.rows, self.layout.slice("q"), self.t[1] - self.t[0]
+        out = (1 - s) * left + s * right
+        if not left[at].size:
+            return out
+        if self.space.flat:  # cubic Hermite
+            v0, v1 = (x[self.layout.slice("v")] for x in (left, right))
+            out[at] = (left[at] + (3 - 2 * s) * s * s * (right[at] - left[at])
+                       + h * s * (1 - s) * ((1 - s) * v0 - s * v1))  # fmt: skip
+        else:
+            out[at] = self.space.move(left[at], s * np.asarray(self.space.difference(left[at], right[at])))
+        return out
+
+    def C(self, s: float) -> np.ndarray:
+        return self.scale[:, None] * self.work.matrices(self.t[0] + s * (self.t[1] - self.t[0]), self.row(s))[1]
+
+    def relative(self, s: float) -> float:
+        """Smallest singular value over the largest one, here or at an end of the step."""
+        x = np.linalg.svd(self.C(s), compute_uv=False)
+        return float(x[-1] / max(x[0], self.largest))
+
+    def turns(self, a: float, b: float) -> bool:
+        """True if E from a to b has a negative eigenvalue."""
+        E = np.linalg.lstsq(self.C(a).T, self.C(b).T, rcond=1e-15)[0]
+        values = np.linalg.eigvals(E)
+        return bool(np.any((values.real < 0) & (np.abs(values.imag) <= 1e-6 * np.abs(values).max())))
+
+    def crossing(self) -> tuple[float, float] | None:
+        """Where a singular value passes zero, or close by, within the step, and how small it gets; None if none does.
+
+        Constraints that turn far within a long step give negative eigenvalues, too, without any loss of rank.
+        """
+        edges = np.linspace(0, 1, PIECES + 1)
+        for a, b in pairwise(edges):
+            if self.turns(a, b):
+                low, high = a, b
+                for _ in range(BISECTIONS):
+                    middle = 0.5 * (low + high)
+                    low, high = (low, middle) if self.turns(low, middle) else (middle, high)
+                at = 0.5 * (low + high)
+                return (at, 0.0) if self.relative(at) < LOST else self.smallest()
+        return self.smallest()
+
+    def smallest(self) -> tuple[float, float] | None:
+        """Where the smallest singular value has its minimum, and how small it is; None if it is not close to zero."""
+        from scipy.optimize import minimize_scalar
+
+        edges = np.linspace(0, 1, 2 * PIECES + 1)
+        i = int(np.argmin([self.relative(s) for s in edges]))
+        a, b = edges[max(i - 1, 0)], edges[min(i + 1, edges.size - 1)]
+        best = minimize_scalar(self.relative, bounds=(a, b), method="bounded", options={"xatol": 1e-12})
+        return (float(best.x), 0.0 if best.fun < LOST else float(best.fun)) if best.fun < CLOSE else None
+
+    def smooth(self) -> bool:
+        """True if velocities changed by what accelerations say, and by no more."""
+        at_v, at_a = self.layout.slice("v"), self.layout.slice("a")
+        v, a = [], []
+        for t, row in zip(self.t, self.rows, strict=True):
+            trial = row.copy()
+            if self.work.complete(t, trial) != 0:
+                return False
+            v.append(trial[at_v])
+            a.append(trial[at_a])
+        rest = v[1] - v[0] - 0.5 * (self.t[1] - self.t[0]) * (a[0] + a[1])
+        size = max(float(np.linalg.norm(v[0])), float(np.linalg.norm(v[1])))
+        return bool(np.linalg.norm(rest) <= JUMP * size)
+
+
+def inspect(work: Workspace, run: runstate.Run) -> Passage | None:
+    """What there is to a suspicion about the last step; None if nothing is."""
+    way, suspect = _Way(work, run), run.ranked[rank.SUSPECT]
+    found = way.smallest() if suspect == rank.TOUCHES else way.crossing()
+    if found is None or (suspect == rank.TOUCHES and found[1] > 0):
+        return None
+    at, sigma = found
+    t = way.t[0] + at * (way.t[1] - way.t[0])
+    names = _involved(work, way.C(at))
+    if not way.smooth():
+        return Passage(t, True, f"At t = {t:.8g} the constraints {names} lose rank (kinematic singularity), and the "
+                                f"velocities jump: which branch the motion takes is not determined. Use smaller steps, "
+                                f"or change the model.")  # fmt: skip
+    if sigma > 0:
+        return Passage(t, False, f"at t = {t:.8g} the constraints {names} come close to a loss of rank (smallest "
+                                 f"singular value {sigma:.1g}) within a single step, which may have jumped to another "
+                                 f"branch of the motion: repeat with smaller steps.")  # fmt: skip
+    more = ""
+    if run.whole[runstate.FIXED] == 1:
+        more = " The steps are fixed: repeat with smaller ones to be sure that it is no narrow gap."
+    return Passage(t, False, f"at t = {t:.8g} the constraints {names} lose rank (kinematic singularity): passed with "
+                             f"continuous velocities, on the branch of the motion. Other branches begin there, and "
+                             f"reactions close to it lose digits.{more}")  # fmt: skip
+
+
+def _involved(work: Workspace, C: np.ndarray) -> str:
+    """The constraints that depend on each other, by name."""
+    system = work.assembly.system
+    labels = [*system.names["constraints"], *system.names["velocity_constraints"]]
+    U, sigma, _ = np.linalg.svd(C)
+    lost = np.linalg.norm(U[:, : sigma.size][:, sigma <= max(10 * LOST * sigma[0], 2 * sigma[-1])], axis=1)
+    return ", ".join(repr(labels[i]) for i in np.flatnonzero(lost > 0.1))
+
+
+def cut(run: runstate.Run, output: runstate.Output, t: float) -> None:
+    """Take back what was stored beyond a time, in place."""
+    forward = run.real[runstate.T_END] >= t
+    while run.whole[runstate.STORED] > 1 and (output.t[run.whole[runstate.STORED] - 1] > t) == forward:
+        run.whole[runstate.STORED] -= 1
+    run.real[runstate.T] = t
