@@ -281,7 +281,7 @@ GROWTH_LIMITS = np.array([2.0, 1.9, 1.4, 1.5, 1.4, 1.2, 1.15])
 SHARES = np.array([1.0, 1.0, 1.0, 1.0, 10.0, 64.0, 64.0]) / 64.0
 ADDING_UP = 9.0  # times tol^(-1/7): weight of what a step may add to the error
 FINEST = 8e-11  # smallest error of a step that estimates can tell from rounding
-LOW_ORDERS = 0.8  # that weight in runs of orders up to 3
+LOW_ORDERS = 0.6  # that weight in runs of orders up to 3
 
 
 def _regular(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
