@@ -273,7 +273,7 @@ def test_steps_are_rarely_rejected_and_errors_follow_the_tolerance(method: Any, 
     for name, span in SMOOTH:
         problem = da.problems()[name]
         found = []
-        for tol in (1e-4, 1e-6, 1e-8):
+        for tol in (1e-5, 1e-6, 1e-8):  # at 1e-4 the error of Gauss on the slider-crank happens to pass through zero
             sol = da.solve(
                 problem.system, span, problem.q0, problem.v0, method=method, formulation=form, rtol=tol, atol=tol
             )
@@ -281,7 +281,7 @@ def test_steps_are_rarely_rejected_and_errors_follow_the_tolerance(method: Any, 
             assert sol.stats.rejected <= 0.1 * sol.stats.steps, (name, tol, sol.stats)
             found.append(float(np.abs(sol.q[-1] - problem.reference(span[1])["q"]).max()))
             assert found[-1] < 50 * tol, (name, tol, found)
-        rate = np.log(found[0] / found[2]) / np.log(1e4)
+        rate = np.log(found[0] / found[2]) / np.log(1e3)
         assert 0.5 < rate < 1.7, (name, found)
 
 

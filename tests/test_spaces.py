@@ -622,3 +622,9 @@ def test_angular_velocity_convention() -> None:
     R1 = G.move(R0, 1e-6 * v).reshape(3, 3)
     axis = rotation.unskew((R1 @ R0.reshape(3, 3).T) - np.eye(3)) / 1e-6  # inertial angular velocity
     assert np.abs(axis - R0.reshape(3, 3) @ v).max() < 1e-6
+
+
+def test_a_group_has_to_name_the_parts_of_its_elements() -> None:
+    assert "part_names" in sp.Group.__abstractmethods__
+    for space in (sp.SO3(), sp.SE3(), sp.R3xSO3(), sp.UnitQuaternions(), sp.Euclidean(2)):
+        assert set(space.parts(space.identity)) == set(space.part_names)

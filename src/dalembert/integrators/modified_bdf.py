@@ -202,17 +202,17 @@ class ModifiedBDF(Integrator):
         return motion_weights(system, layout, self.unknowns(system, formulation))
 
     def derivatives(
-        self, system: System, layout: Layout, now: dict[str, ca.SX], data: StepData
+        self, layout: Layout, now: dict[str, ca.SX], data: StepData
     ) -> tuple[ca.SX, ca.SX, dict[str, ca.SX]]:
-        """q', q'' and the derivatives of the other unknowns at the new time; on a group v and v'."""
-        c0, c1, flat = data.c[0], data.c[1], system.space.flat
+        """q', q'' and the derivatives of the other unknowns at the new time."""
+        c0, c1 = data.c[0], data.c[1]
         # on groups past rows come as changes from the last one
-        base = {name: 0 if flat else data.last[layout.slice(name)] for name in now}
+        base = {name: data.last[layout.slice(name)] if data.last.numel() else 0 for name in now}
         rate = {name: c0 * (value - base[name]) + data.first[layout.slice(name)] for name, value in now.items()}
         v = rate.pop("q")
         if self.variant == "thesis":
             return v, c1 * v + data.second[layout.slice("v")], rate  # [W05, (3.6)]
-        return *tangential(system, now["q"], v, c1 * now["q"] + data.second[layout.slice("q")]), rate
+        return v, c1 * now["q"] + data.second[layout.slice("q")], rate
 
     def equations(
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
@@ -221,7 +221,8 @@ class ModifiedBDF(Integrator):
         now = {u.name: ca.vec(x[layout.slice(u.name)]) for u in unknowns}
         now["q"] = new_position(system, layout, now, data)
         now.pop("y", None)
-        v, a, rate = self.derivatives(system, layout, now, data)
+        q_dot, q_ddot, rate = self.derivatives(layout, now, data)
+        v, a = tangential(system, now["q"], q_dot, q_ddot)
         blocks, velocity = formulation.second_order(env, data.t, now, v, a, rate)
         c0 = data.c[0]  # scaled such that the matrix tends to [M G^T; G 0] as h -> 0
         return StepEquations(
