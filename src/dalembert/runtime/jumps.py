@@ -44,6 +44,7 @@ class Jumps:
                 )
         self.plan = plan
         self.record: list[Jump] = []
+        self.resting: list[bool] = []  # for each of them: only impacts, and no bounce above rounding errors
         # impacts that no step has found, because others caused them at once: event, time, segment and row before
         self.sudden: list[tuple[int, float, Segment, np.ndarray]] = []
 
@@ -70,7 +71,7 @@ class Jumps:
                 return None
         label = ", ".join(events[i].label for i in happened if events[i].jumps)
         times = [jump.t for jump in self.record] + [last.t_end]
-        limit = accumulation(times, self.plan.t0, self.plan.t1)
+        limit = accumulation(times, self.resting, self.plan.t0, self.plan.t1)
         if limit is not None:
             return End(
                 Status.CHATTERING,
@@ -107,6 +108,7 @@ class Jumps:
             happened = sorted({*happened, *new})
         else:
             raise ModelError(f"{MOST_PASSES} impacts at one instant, each causing another")
+        self.resting.append(bool(happened) and all(change.rests(i) for i in happened))
         names = tuple(segment.events.events[i].label for i in happened)
         self.record.append(change.recorded(names, segment.part("q", before)))
         row = change.row
@@ -165,6 +167,13 @@ class _Change:
         P, impulses = impact(self.work, self.t, self.row, gap.normal, gap.by_t, float(e or 0.0), event.label)
         self._add(impulses)
         self.contact[event.label] = self.contact.get(event.label, 0.0) + P
+
+    def rests(self, i: int) -> bool:
+        """True if event i is an impact after which the gap opens by no more than rounding errors."""
+        if self.plan.events[i].restitution is None or self.work.complete(self.t, self.row) != 0:
+            return False
+        gap = self.plan.event_set(self.system, self.work.assembly.layout).gap(i, self.t, self.row, self.p)
+        return gap.second < 0.0 and gap.rate**2 <= -2.0 * gap.second * gap.tolerance
 
     def apply(self, event: Event) -> None:
         """Let an event change the state; velocities are consistent afterwards only after `settle`."""
