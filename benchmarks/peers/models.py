@@ -247,7 +247,7 @@ def chain(links: int = 10, t_end: float = 2.0) -> Model:
 
 
 MODELS: dict[str, Callable[[], Model]] = {
-    "pendulum": lambda: _of_collection("pendulum"),
+    "pendulum": lambda: _of_collection("pendulum", 20.0),  # ten periods
     "slider-crank": lambda: _of_collection("slider-crank"),
     "andrews": lambda: _of_collection("andrews"),
     "car-axis": lambda: _of_collection("car-axis"),
