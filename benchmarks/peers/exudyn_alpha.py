@@ -79,7 +79,7 @@ def run(model: tuple[Any, Any], end: float, steps: int, rho: float = 0.9) -> tup
     settings.solutionSettings.sensorsWriteFileHeader = False
     settings.displayStatistics = False
     settings.displayComputationTime = False
-    begin = time.perf_counter()
+    begin = time.process_time()
     mbs.SolveDynamic(settings, solverType=exu.DynamicSolverType.GeneralizedAlpha)
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     return seconds, np.array(mbs.systemData.GetODE2Coordinates())

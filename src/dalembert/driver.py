@@ -118,7 +118,7 @@ def solve(
     arguments.check_choice("method", method, Integrator, "da.BDF()")
     if formulation is not None:
         arguments.check_choice("formulation", formulation, Formulation, "da.Index1()")
-    the_method = as_method(method, BDF).for_run(h is not None)
+    the_method = as_method(method, BDF).for_run(h is not None, np.ndim(h) > 0)
     the_formulation = as_formulation(formulation, the_method.default_formulation)
     the_method.check(system, the_formulation)
     the_projection = as_projection(projection, system, the_formulation, the_method)

@@ -126,7 +126,7 @@ class ModifiedBDF(Integrator):
         if not system.nq:
             raise OptionError("ModifiedBDF integrates second-order systems; this one is of first order. Use BDF.")
 
-    def for_run(self, fixed: bool) -> ModifiedBDF:
+    def for_run(self, fixed: bool, changing: bool = False) -> ModifiedBDF:
         if self.variant is None:
             return replace(self, variant="interpolant" if fixed else "regular")
         if self.variant != "regular" and not fixed:

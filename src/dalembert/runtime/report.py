@@ -43,7 +43,8 @@ def message(
             where = f"a model function failed there ({problem})"
         if where:
             return f"{message} Cause: {where}."
-    return message + singularity(work, t, state.rows[state.slots[1]], t0, row0)
+    found = singularity(work, t, state.rows[state.slots[1]], t0, row0)
+    return message + (found or work.assembly.weakness)
 
 
 def singularity(work: Workspace, t: float, row: np.ndarray, t0: float, row0: np.ndarray) -> str:
