@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import dalembert as da
+from dalembert.analysis import alpha
 from dalembert.analysis.advice import FAST
 from dalembert.analysis.index import LinearDAE2, index, order_reduction, strangeness
 from dalembert.papers import (
@@ -811,6 +812,7 @@ def draw():
     ascher_petzold_1993_figures.figures(HERE / "figures")
     wunderlich_2005_figures.figures(HERE / "figures")
     jay_negrut_2007.figures(HERE / "figures")
+    alpha.plot().savefig(HERE / "figures" / "alpha_damping.png", dpi=120)
 
 
 def main():

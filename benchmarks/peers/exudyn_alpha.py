@@ -97,8 +97,8 @@ def run_with_velocities(
     settings.solutionSettings.sensorsWriteFileHeader = False
     settings.displayStatistics = False
     settings.displayComputationTime = False
-    begin = time.perf_counter()
+    begin = time.process_time()
     mbs.SolveDynamic(settings, solverType=exu.DynamicSolverType.GeneralizedAlpha)
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     data = mbs.systemData
     return seconds, np.array(data.GetODE2Coordinates()), np.array(data.GetODE2Coordinates_t())

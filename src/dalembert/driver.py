@@ -155,10 +155,11 @@ def solve(
     if isinstance(method, str) and method == "auto":
         automatic = Automatic(system, formulation, projection, float(tolerances["rtol"].min()), h is not None)
         choice = automatic.first(t0, values, p)
-        the_method, the_formulation, reason = choice.method.for_run(h is not None), choice.formulation, choice.reason
+        chosen_method, the_formulation, reason = choice.method, choice.formulation, choice.reason
     else:
-        the_method = as_method(method).for_run(h is not None)
-        the_formulation = as_formulation(formulation, the_method.default_formulation)
+        chosen_method = as_method(method)
+        the_formulation = as_formulation(formulation, chosen_method.default_formulation)
+    the_method = chosen_method.for_run(h is not None, np.ndim(h) > 0)
     the_method.check(system, the_formulation)
     plan = Plan(
         t0=t0,

@@ -136,6 +136,15 @@ def test_auto_sends_only_the_largest_to_the_vm(monkeypatch: pytest.MonkeyPatch, 
     }
 
 
+def test_auto_sends_rare_kernels_to_the_vm_first(monkeypatch: pytest.MonkeyPatch, pendulum_chain: Chain) -> None:
+    a, b, out = pendulum_chain(3)
+    specs = [KernelSpec("rare", a, b, out[:1], rare=True), KernelSpec("large", a, b, out)]
+    monkeypatch.setattr(build, "AUTO_LIMIT", specs[1].n_instructions)
+    assert {name: k.backend for name, k in compile_kernels(specs).items()} == {"rare": "vm", "large": "llvm"}
+    monkeypatch.setattr(build, "AUTO_LIMIT", specs[1].n_instructions - 1)
+    assert {k.backend for k in compile_kernels(specs).values()} == {"vm"}
+
+
 def test_calls_of_other_functions_go_to_the_vm() -> None:
     x = ca.SX.sym("x", 2)
     inner = ca.Function("inner", [x], [ca.sin(x)], {"never_inline": True})

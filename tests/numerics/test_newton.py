@@ -252,6 +252,16 @@ def test_lapack_takes_over_when_a_planned_pivot_vanishes() -> None:
     assert 1 <= taken_over < 7  # at c = 0 at least, not where the plan serves
 
 
+def test_large_growth_has_to_prove_itself() -> None:
+    """Growth of 1e8: one confirming iteration instead of LAPACK where the solution is good, LAPACK where it is not."""
+    planned = problem(3, swap_needed, plan_at=[(np.zeros(3), [5.0]), (np.ones(3), [7.0])])
+    _, _, counters = planned.solve(np.zeros(3), [1e-8])
+    assert (counters[LAPACK], counters[FACTORIZATIONS]) == (0, 1)
+    assert counters[ITERATIONS] >= 2
+    _, _, counters = planned.solve(np.zeros(3), [1e-12])
+    assert counters[LAPACK] == 1
+
+
 def test_planned_elimination_keeps_all_digits() -> None:
     """A small planned pivot, still accepted, must not cost digits: one step of refinement would restore them."""
     planned = problem(3, swap_needed, plan_at=[(np.zeros(3), [5.0]), (np.ones(3), [7.0])])

@@ -214,9 +214,16 @@ class Integrator(ABC):
                     f"{', '.join(fit)}."
                 )
 
-    def for_run(self, fixed: bool) -> Integrator:
-        """The method for prescribed steps, or for automatic ones; refuses ways of running that it is not made for."""
+    def for_run(self, fixed: bool, changing: bool = False) -> Integrator:
+        """The method for prescribed steps (all equal or ``changing``), or for automatic ones.
+
+        Refuses ways of running that it is not made for.
+        """
         return self
+
+    def weakness(self, system: System, formulation: Formulation) -> str:
+        """What steps may fail of when nothing is wrong with the model, and what to use instead; '' if unknown."""
+        return ""
 
     def check_steps(self, steps: np.ndarray, span: float) -> None:
         """Refuse prescribed step sizes (the last one is shortened to end at ``span``) that the method cannot use."""

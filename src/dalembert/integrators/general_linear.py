@@ -129,7 +129,7 @@ class GeneralLinear(Integrator):
                 "r. Use a method whose velocities depend on past velocities only, e.g. da.glm.multistep_radau(2, 2)."
             )
 
-    def for_run(self, fixed: bool) -> GeneralLinear:
+    def for_run(self, fixed: bool, changing: bool = False) -> GeneralLinear:
         if not fixed:
             raise OptionError(
                 "GeneralLinear has constant coefficients and no error estimate: give the step size with h=. With "

@@ -28,38 +28,36 @@ Starting values: see `alpha_start`. A projection of v onto G v = 0 later on (``p
 order 1 in lam that a start with G v_0 = 0 excites in the index-3 method.
 
 Change of step. a_n - v_n' = Delta h v'' + O(h^2) belongs to the step h that made it; in a step of another size it is
-scaled by the ratio sigma of the steps. In runs with automatic steps the index-3 method does the same with the part of
-v_n across the constraints: v_n + G^T kappa takes its place, with kappa such that G v_n = h^2 G r is multiplied by
-sigma^2. With a list of prescribed steps it does not, and lam loses an order at every change.
+scaled by the ratio sigma of the steps. Where steps change, the index-3 method does the same with the part of v_n across
+the constraints: v_n + G^T kappa takes its place, with kappa such that G v_n = h^2 G r is multiplied by sigma^2. Without
+it lam would lose an order at every change.
+
+Rounding. The index-3 method finds lam from g(q1) / h^2, and its memory adds up what rounding leaves there. On the heavy
+top with rho = 0.9 that is 4e-5 of lam at h = 1e-5, some 20 eps / h^2; tolerances that want such steps are out of reach.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, ClassVar
 
 import casadi as ca
 import numpy as np
-from numba import carray, cfunc
 
 from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.alpha_parameters import AlphaParameters, number
 from dalembert.integrators.alpha_start import RATES, start_row
+from dalembert.integrators.alpha_step import advance, guess, last_rows, local_error, projected, split
 from dalembert.integrators.base import Integrator, Model, StepData, StepEquations, register
-from dalembert.integrators.positions import along_the_group, as_group
+from dalembert.integrators.positions import along_the_group
 from dalembert.integrators.stages import past_row
-from dalembert.model.point import Environment, Point
+from dalembert.model.point import Environment
 from dalembert.model.system import System
-from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
 from dalembert.numerics.layout import Layout
-from dalembert.numerics.runstate import FIRST, GROWTH, N_COEFFICIENTS, PREDICTOR, SECOND
 from dalembert.status import OptionError
 
-# Scaled by the ratio of the steps, errors across the constraints grow as long as the steps do: by 1.35 a step if they
-# double (rho = 0.9, stabilized), not at all (0.95) if they grow by this factor.
-MOST_GROWTH = 1.25
 START = ("shifted", "unperturbed", "consistent")
 
 
@@ -97,8 +95,9 @@ class GeneralizedAlpha(Integrator):
     alpha_f: float | None = None
     nm_beta: float | None = None
     nm_gamma: float | None = None
-    # automatic steps: velocities of the index-3 method are adjusted when the step changes
+    # velocities of the index-3 method are adjusted when the step changes; the steps are not prescribed
     adjusts: bool = field(default=False, repr=False)
+    automatic: bool = field(default=False, repr=False)
 
     name: ClassVar[str] = "generalized-alpha"
     summary: ClassVar[str] = "generalized-alpha (Newmark, HHT, Chung-Hulbert), order 2, damping as wanted, Lie groups"
@@ -153,7 +152,7 @@ class GeneralizedAlpha(Integrator):
 
     @property
     def equations_key(self) -> tuple[Any, ...]:
-        return (type(self), self.parameters, self.project_at, self.adjusts)
+        return (type(self), self.parameters, self.project_at, self.adjusts, self.automatic)
 
     def describe(self) -> str:
         c = self.parameters
@@ -168,8 +167,17 @@ class GeneralizedAlpha(Integrator):
         """Local errors h^3 add up to global ones of h^2: tol^(3/2) / 2 in place of tol makes errors follow tol."""
         return 2.0 / np.sqrt(min(tolerance, 1.0))
 
-    def for_run(self, fixed: bool) -> GeneralizedAlpha:
-        return replace(self, adjusts=not fixed)
+    def for_run(self, fixed: bool, changing: bool = False) -> GeneralizedAlpha:
+        return replace(self, adjusts=changing or not fixed, automatic=not fixed)
+
+    def weakness(self, system: System, formulation: Formulation) -> str:
+        if formulation.name != "index-3" or not (system.nlam and self.automatic):
+            return ""
+        return (
+            " The index-3 form finds multipliers from second differences of positions, with rounding errors of some "
+            "eps / h^2 that the estimate of the error takes for errors of the step; small tolerances are out of its "
+            "reach. Use formulation='stabilized-index-2', or a larger rtol."
+        )
 
     def check(self, system: System, formulation: Formulation) -> None:
         super().check(system, formulation)
@@ -198,7 +206,7 @@ class GeneralizedAlpha(Integrator):
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
         # with fixed steps Newton goes to rounding level, and positions determine z to rounding / h^2
-        deep = 2 if system.nlam and not self.adjusts else 1
+        deep = 2 if system.nlam and not self.automatic else 1
         measure = {"a": ("v", deep), "_r_dot": ("r", 1), "kappa": ("lam", 1)}
         parts = []
         for u in self.unknowns(system, formulation):
@@ -215,7 +223,7 @@ class GeneralizedAlpha(Integrator):
         system, h, t0 = env.system, data.h, data.t - data.h
         old, older = past_row(layout, data.first), past_row(layout, data.second)
         ratio = h * data.c[1]  # of this step to the last one
-        now = _split(self.unknowns(system, formulation), x)
+        now = split(self.unknowns(system, formulation), x)
         before = env.at(t=t0, **{n: old[n] for n in ("q", "v", "a", "r", "w", "s", "lam", "mu")})
         z, step = now["a"], self.parameters.nm_beta * (1 - self.parameters.alpha_f) / (1 - self.parameters.alpha_m) * h
 
@@ -230,11 +238,11 @@ class GeneralizedAlpha(Integrator):
         now["a"] = z - pushed(now["eta"])
         new = {n: now[n] for n in ("w", "s", "lam", "mu")}
         for name, (rate, _, slope) in RATES.items():
-            new |= self._advance(name, old, now[rate], ratio, h)
+            new |= advance(self.parameters, name, old, now[rate], ratio, h)
             new[slope] = (now[rate] - old[rate]) / h
         # (3b): z in the place of v1' has the effect of eta
         beta, a = self.parameters.nm_beta, old["a"] + ratio * (old["_a"] - old["a"])
-        a1 = self._advance("v", old, z, ratio, h)["_a"]
+        a1 = advance(self.parameters, "v", old, z, ratio, h)["_a"]
         motion = h * (old["v"] + h * ((0.5 - beta) * a + beta * a1))
         new["q"] = ca.SX(system.space.move(old["q"], motion))  # (3a)
         if now["eta"].numel():
@@ -262,79 +270,19 @@ class GeneralizedAlpha(Integrator):
         if not differentiate:
             residual, jacobian = along_the_group(system, residual, x, q, new["q"], motion)
         n_small = now["eta"].numel() + now["kappa"].numel()
-        error = self._error(system, old, new, data)
+        error = local_error(self.parameters, system, old, new, data)
         if self.project_at:
-            new["v"] = self._projected(env.at(**{n: new[n] for n in ("q", "v")}, t=data.t), data.t, h)
+            new["v"] = projected(env.at(**{n: new[n] for n in ("q", "v")}, t=data.t), self.project_at, data.t, h)
         return StepEquations(
             labels=[label for label, expr, _ in blocks for _ in range(expr.numel())],
             residual=residual,
             rows=ca.vertcat(*[ca.SX.ones(expr.numel(), 1) * h**power for _, expr, power in blocks]),
             columns=ca.vertcat(ca.SX.ones(x.numel() - n_small, 1), ca.SX.ones(n_small, 1) * h),
             update=row(new),
-            start=self._guess(system, formulation, old, older, ratio, h, pushed),
+            start=guess(self.unknowns(system, formulation), old, older, ratio, h, pushed),
             error=row(error),
             jacobian=jacobian,
         )
-
-    def _advance(self, name: str, old: dict[str, ca.SX], rate_new: ca.SX, ratio: ca.SX, h: ca.SX) -> dict[str, ca.SX]:
-        """(3c) and (3d) for velocities, and in the same way for first-order states [BG06]."""
-        c = self.parameters
-        rate, auxiliary, _ = RATES[name]
-        a = old[rate] + ratio * (old[auxiliary] - old[rate])  # as a step of this size would have left it
-        a1 = ((1 - c.alpha_f) * rate_new + c.alpha_f * old[rate] - c.alpha_m * a) / (1 - c.alpha_m)  # (3d)
-        return {
-            name: old[name] + h * ((1 - c.nm_gamma) * a + c.nm_gamma * a1),  # (3c)
-            rate: rate_new,
-            auxiliary: a1,
-        }
-
-    def _guess(
-        self, system: System, formulation: Formulation, old: dict[str, ca.SX], older: dict[str, ca.SX], ratio: ca.SX,
-        h: ca.SX, pushed: Callable[[ca.SX], ca.SX],
-    ) -> ca.SX:  # fmt: skip
-        """Rates continued along their parabola, the rest along lines."""
-        parts = {}
-        for u in self.unknowns(system, formulation):
-            if not u.size:
-                continue
-            if u.name == "kappa":
-                parts[u.name] = ca.SX.zeros(u.size, 1)
-                continue
-            line = old[u.name] + ratio * (old[u.name] - older[u.name])
-            for rate, _, slope in RATES.values():
-                if u.name == rate:  # the mean slopes of two steps give the curvature
-                    bend = 0.5 * (1 + ratio) * (old[slope] - older[slope])
-                    line = old[rate] + h * (old[slope] + ratio * bend)
-            parts[u.name] = line
-        if "eta" in parts:
-            parts["a"] += pushed(parts["eta"])
-        return ca.densify(ca.vertcat(*parts.values()))
-
-    def _error(self, system: System, old: dict[str, ca.SX], new: dict[str, ca.SX], data: StepData) -> dict[str, ca.SX]:
-        """Local errors: C h^3 v'' + h^3/12 [v, v'] of positions, C h^3 v''' of velocities and first-order states.
-
-        v''' is the difference of the mean v'' of this step and of the last one.
-        """
-        h, c = data.h, self.parameters
-        between = 0.5 * (h + 1.0 / data.c[1])  # from the middle of the last step to the middle of this one
-        motion = c.position_error * h**3 * new["_a_dot"]
-        if not system.space.flat:
-            motion += h**3 / 12 * (ca.SX(as_group(system).ad(new["v"])) @ new["a"])
-        out = {"q": ca.SX(system.space.rate(new["q"], motion))}
-        for name, (_, _, slope) in RATES.items():
-            out[name] = c.velocity_error * h**3 * (new[slope] - old[slope]) / between
-        return out
-
-    def _projected(self, point: Point, t: ca.SX, h: ca.SX) -> ca.SX:
-        """v on the velocity constraints, nearest by the masses, if t is the grid point of such a time."""
-        if not point.system.nlam:
-            return point.v
-        W = point.acceleration_by_lam  # M^-1 G^T
-        there = point.v - W @ ca.solve(point.G @ W, point.g_dot)
-        chosen: Any = 0
-        for when in self.project_at:
-            chosen = ca.logic_or(chosen, ca.fabs(t - when) < 0.5 * ca.fabs(h))
-        return ca.if_else(chosen, there, point.v)
 
     def begin(
         self,
@@ -350,33 +298,4 @@ class GeneralizedAlpha(Integrator):
         start_row(self.parameters, system, layout, t, h, row, model, self.start != "consistent", perturbed)
 
     def coefficient_function(self) -> int:
-        return int(_compiled().address)
-
-
-def _split(unknowns: list[Unknown], x: ca.SX) -> dict[str, ca.SX]:
-    out, position = {}, 0
-    for u in unknowns:
-        out[u.name] = ca.reshape(x[position : position + u.size], u.size, 1)
-        position += u.size
-    return out
-
-
-def _last_rows(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
-    """The last row as it is, the one before it for the first guess, and 1 / (size of the last step).
-
-    Before the first step this is the size it was planned with: if it is reduced, a_0 is scaled as at any other change.
-    """
-    nodes = carray(nodes_address, (3,), np.float64)
-    out = carray(out_address, (N_COEFFICIENTS,), np.float64)
-    out[:] = 0.0
-    out[PREDICTOR] = 1.0
-    out[FIRST] = 1.0
-    out[SECOND + 1] = 1.0
-    out[1] = 1.0 / (nodes[1] - nodes[2])
-    out[GROWTH] = MOST_GROWTH
-    return 0
-
-
-@cache
-def _compiled() -> Any:
-    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, _last_rows)
+        return int(last_rows().address)

@@ -176,7 +176,7 @@ class ModifiedBDF(Integrator):
         if self.variant == "thesis":
             raise OptionError(f"ModifiedBDF(variant='thesis') is for Euclidean spaces; on {system.space} leave it out.")
 
-    def for_run(self, fixed: bool) -> ModifiedBDF:
+    def for_run(self, fixed: bool, changing: bool = False) -> ModifiedBDF:
         if self.variant is None and fixed and self.max_order == HIGHEST:
             raise OptionError(
                 f"ModifiedBDF(max_order={HIGHEST}) with prescribed steps: orders 1 to {HIGHEST - 1} bear steps that "

@@ -98,7 +98,7 @@ class Rattle(Integrator):
     def describe(self) -> str:
         return f"RATTLE (order {self.order})"
 
-    def for_run(self, fixed: bool) -> Rattle:
+    def for_run(self, fixed: bool, changing: bool = False) -> Rattle:
         if not fixed:
             raise OptionError(
                 "Rattle keeps the energy because its steps are constant: give the step size with h=. With error "

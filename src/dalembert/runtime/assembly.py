@@ -49,6 +49,7 @@ class Assembly:
     n_last: int  # entries of the last row that a step sees as they are
     dense: list[StageSystem]  # projection of what lies between steps
     projects_steps: bool  # or only points between them
+    weakness: str  # of the method with this formulation, for the message if steps fail
     matrix_entries: np.ndarray  # where the numbers of the kernel "matrices" stand in [vec(M); vec([G; K])]
 
     @property
@@ -230,7 +231,8 @@ def assemble(
     kernels = build_kernels(requests)
     return Assembly(
         system, layout, kernels, step_system, stage_systems, multiplier_system, equations.labels, n_past, n_last,
-        dense, projection is None or projection.steps, np.array(both.sparsity().row(), dtype=int),
+        dense, projection is None or projection.steps, method.weakness(system, formulation),
+        np.array(both.sparsity().row(), dtype=int),
     )  # fmt: skip
 
 

@@ -50,7 +50,8 @@ def message(
     bad = np.flatnonzero(np.isnan(events.values(float(state.nodes[1]), state.rows[state.slots[1]], work.p)))
     if bad.size:
         return f"{message} Cause: event {events.names[bad[0]]!r} is nan at t = {float(state.nodes[1]):.6g}."
-    return message + singularity(work, t, state.rows[state.slots[1]], t0, row0)
+    found = singularity(work, t, state.rows[state.slots[1]], t0, row0)
+    return message + (found or work.assembly.weakness)
 
 
 def singularity(work: Workspace, t: float, row: np.ndarray, t0: float, row0: np.ndarray) -> str:
