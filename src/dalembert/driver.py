@@ -131,12 +131,12 @@ def solve(
     if formulation is not None:
         arguments.check_choice("formulation", formulation, Formulation, "da.Index1()")
     n = system.nq + system.nv + system.nr
-    tolerances = {"rtol": arguments.tolerance("rtol", rtol, n), "atol": arguments.tolerance("atol", atol, n)}
+    every_rtol, every_atol = arguments.tolerance("rtol", rtol, n), arguments.tolerance("atol", atol, n)
     p = system.parameters.vector(parameters)
     values = {**system.initial_values(q0, v0), "r": r0, "w": w0, "s": s0}
     more = {"r": r0, "w": w0, "s": s0}
     found = None if released else _redundancy(
-        system, (t0, t1), q0, v0, more, p, initial, float(tolerances["atol"].max())
+        system, (t0, t1), q0, v0, more, p, initial, float(every_atol.max())
     )  # fmt: skip
     if found is not None:
         if arguments.check_redundant(redundant) == "refuse":
@@ -153,7 +153,7 @@ def solve(
         return out
     automatic, reason = None, "start"
     if isinstance(method, str) and method == "auto":
-        automatic = Automatic(system, formulation, projection, float(tolerances["rtol"].min()), h is not None)
+        automatic = Automatic(system, formulation, projection, float(every_rtol.min()), h is not None)
         choice = automatic.first(t0, values, p)
         chosen_method, the_formulation, reason = choice.method, choice.formulation, choice.reason
     else:
@@ -164,7 +164,8 @@ def solve(
     plan = Plan(
         t0=t0,
         t1=t1,
-        **tolerances,
+        rtol=every_rtol,
+        atol=every_atol,
         max_step=arguments.positive("max_step", max_step),
         max_steps=arguments.max_steps(max_steps),
         h=h,

@@ -218,7 +218,7 @@ def _pairs(
     some = [m for m in sorted(methods()) if m not in LEFT_OUT] if chosen is None else chosen
     pairs, refused = [], {}
     for given in some:
-        method = as_method(given, BDF)
+        method = as_method(given)
         wanted = sorted(method.takes) if forms is None else forms
         for form in wanted:
             try:
