@@ -242,7 +242,7 @@ def test_first_order_states_and_auxiliary_variables() -> None:
 
 
 def test_long_chain() -> None:
-    """Rods that swing to every direction: compiled elimination serves; two iterations leave rounding errors only."""
+    """Rods that swing to every direction: compiled elimination serves, two iterations leave rounding errors only."""
     n = 60
     system = da.System(
         q=2 * n, mass=np.full(2 * n, 1 / n), force=np.tile([0.0, -9.81 / n], n),
