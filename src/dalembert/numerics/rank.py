@@ -28,6 +28,7 @@ from dalembert.numerics.newton import (
     AT_F,
     CONVERGED,
     N_COUNTERS,
+    TRUST_LIMIT,
     N,
     back_substitute,
     data,
@@ -90,7 +91,7 @@ def watch_rank(run, multipliers, t, row, factorized):  # type: ignore[no-untyped
             d[1 + i] = row[i]
         for i in range(multipliers.whole[N_INDEX]):
             x[i] = row[multipliers.whole[INDEX + i]]
-        if factorize(nw, run.ranked[COUNTED:]) != CONVERGED:
+        if factorize(nw, TRUST_LIMIT, run.ranked[COUNTED:]) != CONVERGED:
             run.ranked[SUSPECT] = SINGULAR_STEP
             return
     dx, nu, mix, fresh = nw.whole[AT_DX] + begin, PARTS + m, PARTS + 2 * m, PARTS + 3 * m
