@@ -134,23 +134,7 @@ def solve(
     every_rtol, every_atol = arguments.tolerance("rtol", rtol, n), arguments.tolerance("atol", atol, n)
     p = system.parameters.vector(parameters)
     values = {**system.initial_values(q0, v0), "r": r0, "w": w0, "s": s0}
-    more = {"r": r0, "w": w0, "s": s0}
-    found = None if released else _redundancy(
-        system, (t0, t1), q0, v0, more, p, initial, float(every_atol.max())
-    )  # fmt: skip
-    if found is not None:
-        if arguments.check_redundant(redundant) == "refuse":
-            raise RedundantError(refusal(found[0]))
-        sol = solve(
-            found[0].reduced, t_span, *found[1], method=method, formulation=formulation, projection=projection,
-            rtol=rtol, atol=atol, h=h, t_eval=t_eval, events=events, first_step=first_step, max_step=max_step,
-            max_steps=max_steps, parameters=parameters, initial=initial, progress=progress,
-            discontinuities=discontinuities, r0=r0, w0=w0, s0=s0,
-        )  # fmt: skip
-        out = cast(Solution, restore(found[0], sol, p, Drift))
-        if sol.context is not None:
-            out.context = replace(sol.context, system=system, redundancy=found[0])
-        return out
+    arguments.check_redundant(redundant)
     automatic, reason = None, "start"
     if isinstance(method, str) and method == "auto":
         automatic = Automatic(system, formulation, projection, float(every_rtol.min()), h is not None)
@@ -190,8 +174,26 @@ def solve(
     if automatic is not None:
         start, follow = automatic.watched(start), in_turn(jumps.follow, automatic.follow)
     integrate()  # compiled once per machine: not part of the run's time
-    with progress_bar(progress, t0, t1, system.name) as tick:
-        story = run_segments(start, plan, follow, tick, jumps.begin)
+    try:
+        with progress_bar(progress, t0, t1, system.name) as tick:
+            story = run_segments(start, plan, follow, tick, jumps.begin)
+    except RedundantError:  # before the first step
+        more = {"r": r0, "w": w0, "s": s0}
+        found = _redundancy(system, (t0, t1), q0, v0, more, p, initial, float(every_atol.max()))
+        if found is None or released:
+            raise
+        if redundant == "refuse":
+            raise RedundantError(refusal(found[0])) from None
+        sol = solve(
+            found[0].reduced, t_span, *found[1], method=method, formulation=formulation, projection=projection,
+            rtol=rtol, atol=atol, h=h, t_eval=t_eval, events=events, first_step=first_step, max_step=max_step,
+            max_steps=max_steps, parameters=parameters, initial=initial, progress=progress,
+            discontinuities=discontinuities, r0=r0, w0=w0, s0=s0,
+        )  # fmt: skip
+        out = cast(Solution, restore(found[0], sol, p, Drift))
+        if sol.context is not None:
+            out.context = replace(sol.context, system=system, redundancy=found[0])
+        return out
     sol = make_solution(story, plan, jumps)
     if not sol.jumps:
         rest = {"discontinuities": discontinuities, "released": released, "r0": r0, "w0": w0, "s0": s0}

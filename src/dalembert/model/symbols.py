@@ -54,12 +54,14 @@ class Parameters:
             self.offsets[name] = n
             n += x.size
         self.size = n
+        self._vector = np.concatenate([x.ravel() for x in self.defaults.values()]) if n else np.zeros(0)
 
     def vector(self, changed: Mapping[str, Any] | None = None) -> np.ndarray:
         """Flat vector (size,) of the defaults with some values changed."""
         from dalembert.status import OptionError
 
-        changed = changed or {}
+        if not changed:
+            return self._vector.copy()
         unknown = [name for name in changed if name not in self.defaults]
         if unknown:
             known = ", ".join(self.defaults) or "none"

@@ -167,6 +167,14 @@ class Workspace:
 
 def make_layout(system: System, method: Integrator, formulation: Formulation) -> Layout:
     """The row of a formulation: its unknowns, then what is solved for afterwards, accelerations last."""
+    known: dict[Any, Layout] = system.__dict__.setdefault("_layouts", {})
+    key = method.equations_key, formulation, method.hermite_order
+    if key not in known:
+        known[key] = _make_layout(system, method, formulation)
+    return known[key]
+
+
+def _make_layout(system: System, method: Integrator, formulation: Formulation) -> Layout:
     blocks = [(u.name, u.size) for u in method.row_blocks(system, formulation)]
     present = {name for name, _ in blocks}
     blocks += [(name, system.sizes[name]) for name in ("q", "v", "w", "s", "lam", "mu", "a") if name not in present]

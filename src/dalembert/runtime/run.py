@@ -204,21 +204,11 @@ def _prepare(
     }  # fmt: skip
     for position, name in parts.items():
         whole[position] = assembly.kernels[name].address if name in assembly.kernels else 0
-    power, controlled, peak = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.abs(row)
-    source = np.array([np.arange(n), np.zeros(n)], dtype=np.int64)
-    if method.reserve:  # velocities follow from positions, and so do their errors
-        source[0, layout.slice("v")] = layout.indices(("q",))[system.space.measured_by]
-        source[1, layout.slice("v")] = 1
-    for unknown in method.row_blocks(system, formulation):
-        part = layout.slice(unknown.name)
-        power[part] = unknown.index - 1
-        controlled[part] = int(unknown.controlled)
-        # a multiplier that starts at zero has no scale: that of its block keeps Newton from chasing rounding errors
-        if method.one_step and not unknown.controlled and unknown.size:
-            peak[part] = peak[part].max()
-    weight_of = method.weight_map(system, layout, formulation)
-    if weight_of is None:
-        weight_of = np.array([np.arange(assembly.n_step), np.zeros(assembly.n_step)], dtype=np.int64)
+    tables = _tables(work, method, formulation)
+    peak = np.abs(row)
+    # a multiplier that starts at zero has no scale: that of its block keeps Newton from chasing rounding errors
+    for part in tables.together:
+        peak[part] = peak[part].max()
     rtol, atol = spread(options, layout)
     stored = layout.slice("q")  # numbers of a rotation count in absolute terms
     bounded = np.where(system.space.unbounded, 0.0, rtol[stored]) if system.nq else np.zeros(0)
@@ -231,9 +221,9 @@ def _prepare(
         real=real, whole=whole, nodes=nodes, rows=rows, slots=np.arange(runstate.HISTORY + 1, dtype=np.int64),
         coefficients=np.zeros(runstate.N_COEFFICIENTS + runstate.N_WORK), estimate=np.zeros(n),
         scratch=np.zeros((3, max(n, _most(work)))),
-        rtol=rtol, atol=atol, power=power, controlled=controlled, peak=peak,
+        rtol=rtol, atol=atol, power=tables.power, controlled=tables.controlled, peak=peak,
         weights=np.zeros((2, max(n, assembly.n_step))),
-        weight_of=weight_of, source=source,
+        weight_of=tables.weight_of, source=tables.source,
         orders=np.full(runstate.HISTORY + 1, runstate.EXACT, dtype=np.int64),
         steps=options.steps if options.steps is not None else np.zeros(0), t_eval=t_eval,
         counters=np.zeros(N_COUNTERS, dtype=np.int64),
@@ -243,6 +233,46 @@ def _prepare(
         seeds=np.zeros((0, n)), dense=np.zeros((hermite.N_DENSE_ROWS, n)), places=places,
         rank=rank, ranked=ranked,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """What the loop knows of the entries of a row, see `runstate.Run`; blocks to be scaled together."""
+
+    power: np.ndarray
+    controlled: np.ndarray
+    source: np.ndarray
+    weight_of: np.ndarray
+    together: tuple[slice, ...]
+
+
+def _tables(work: Workspace, method: Integrator, formulation: Formulation) -> _Tables:
+    """Made once for an assembly; the loop only reads them."""
+    assembly = work.assembly
+    if "_tables" not in assembly.__dict__:
+        assembly.__dict__["_tables"] = _make_tables(work, method, formulation)
+    out: _Tables = assembly.__dict__["_tables"]
+    return out
+
+
+def _make_tables(work: Workspace, method: Integrator, formulation: Formulation) -> _Tables:
+    assembly = work.assembly
+    system, layout, n = assembly.system, assembly.layout, assembly.layout.n
+    power, controlled, together = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), []
+    source = np.array([np.arange(n), np.zeros(n)], dtype=np.int64)
+    if method.reserve:  # velocities follow from positions, and so do their errors
+        source[0, layout.slice("v")] = layout.indices(("q",))[system.space.measured_by]
+        source[1, layout.slice("v")] = 1
+    for unknown in method.row_blocks(system, formulation):
+        part = layout.slice(unknown.name)
+        power[part] = unknown.index - 1
+        controlled[part] = int(unknown.controlled)
+        if method.one_step and not unknown.controlled and unknown.size:
+            together.append(part)
+    weight_of = method.weight_map(system, layout, formulation)
+    if weight_of is None:
+        weight_of = np.array([np.arange(assembly.n_step), np.zeros(assembly.n_step)], dtype=np.int64)
+    return _Tables(power, controlled, source, weight_of, tuple(together))
 
 
 def _places(work: Workspace, method: Integrator) -> np.ndarray:
