@@ -95,7 +95,7 @@ class Kernel:
         vector_a = self._vector("a", a, self.n_a)
         vector_b = self._vector("b", b, self.n_b)
         out = np.empty(self.n_out)
-        status = self._native(vector_a.ctypes.data, vector_b.ctypes.data, out.ctypes.data)
+        status = self._native(*(x.__array_interface__["data"][0] for x in (vector_a, vector_b, out)))
         if status != 0:
             self._raise(status)
         return out
