@@ -36,7 +36,7 @@ system = da.System(
 guess = [0, 0, 1.0, 1, 0, 0.8, 2, 0, 1.2, 1, 1, 0.1, 1, 0]
 start = da.consistent(system, guess, fixed=["phi0"])
 
-sol = da.solve(system, (0, 1), start.q, start.v, rtol=1e-7, atol=1e-9)
+sol = da.solve(system, (0, 1), start.q, start.v, method="bdf", rtol=1e-7, atol=1e-9)
 found = da.reactions(system, sol(0.2))
 
 if __name__ == "__main__":

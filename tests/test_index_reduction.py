@@ -363,9 +363,11 @@ def test_restart_after_a_kick() -> None:
         force=lambda t: [200 * np.tanh(1e7 * (t - 1.0)), -9.81],
         constraints=lambda q: [(q @ q - 1) / 2],
     )
+    # tighter ones ask for steps within the kick that are too short for second differences (rounding eps/h^2)
+    tolerances = {"rtol": 1e-7, "atol": 1e-8}
     other = da.solve(system, (0, 1.5), [0, -1], [0, 0], **TIGHT)
     for form in (REDUCED, FULL):
-        sol = da.solve(system, (0, 1.5), [0, -1], [0, 0], method="modified-bdf", formulation=form, **TIGHT)
+        sol = da.solve(system, (0, 1.5), [0, -1], [0, 0], method="modified-bdf", formulation=form, **tolerances)
         assert sol.success, sol.message
         assert sol.stats.rejected > 3
         assert np.abs(sol.q[-1] - other.q[-1]).max() < 1e-5

@@ -45,7 +45,7 @@ CASES = [
     Case("slider-crank", da.ModifiedBDF(), 1e-8, 1e-8),
     Case("slider-crank", da.GeneralizedAlpha(), 1e-6, 1e-6),
     Case("slider-crank-flexible", da.Explicit(8), 3e-14, 1e-17),
-    Case("slider-crank-flexible", da.Gauss(stages=5), 1e-13, ROD),
+    Case("slider-crank-flexible", da.Gauss(stages=5), 1e-12, ROD),
     Case("slider-crank-flexible", da.Radau(stages=5), 0, 0, "index-1", h=2e-5, slow=True),
     Case("four-bar-40", da.BDF(), 1e-9, 1e-9, slow=True),
     Case("four-bar-40", da.BDF(), 1e-9, 1e-9, "stabilized-index-2", slow=True),
@@ -133,7 +133,7 @@ def test_exact_solutions(case: Case) -> None:
 def test_four_bars_beyond_singular_positions() -> None:
     """N = 2 over 10 s passes 13 positions in which all bars lie in a line, where the constraints lose rank."""
     problem, published = da.problems()["four-bar"], four_bar.PUBLISHED_2
-    sol = da.solve(problem.system, (0.0, published["t"]), problem.q0, problem.v0, rtol=1e-10, atol=1e-10)
+    sol = da.solve(problem.system, (0.0, published["t"]), problem.q0, problem.v0, method="bdf", rtol=1e-10, atol=1e-10)
     assert sol.success, sol.message
     assert np.abs(2 * sol.q[-1, :2] - published["top"]).max() < 2e-7
     assert np.abs(2 * sol.v[-1, :2] - published["speed"]).max() < 5e-7

@@ -155,7 +155,8 @@ class Solution:
 
         Positions and velocities are interpolated and put back onto the constraints that the run was projected onto;
         multipliers and accelerations are those that belong to them. At a jump it is the state after it. A solution
-        loaded from a file has the same polynomials but no model to do that with.
+        loaded from a file has the same polynomials but no model to do that with, nor to evaluate within steps: after
+        long explicit steps its multipliers between them are rough; store what you need with ``t_eval``.
         """
         times = np.ascontiguousarray(np.atleast_1d(np.asarray(t, dtype=float)))
         if times.ndim != 1:

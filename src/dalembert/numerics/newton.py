@@ -228,13 +228,15 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
                     return CONVERGED
                 nw.real[FACTORIZED] = 0.0
                 return DIVERGED
-            if polished and size <= 10.0 * tolerance:
+            if polished and stall > 1.0 and size <= 10.0 * tolerance:
                 return CONVERGED
             # the first updates of an old matrix may contract much better than what it leaves in the end
             rate = max(theta, SLOW) if nw.whole[CAUTIOUS] == 1 and not fresh else theta
             if (theta < 0.9 and size * rate / (1.0 - rate) <= tolerance) or size <= 1e-15:
-                # one more iteration would leave theta times the tolerance; that may be so already
-                if not polish or polished or size <= tolerance or size * theta <= POLISHED * tolerance:
+                # prescribed steps (a large stall) ask for rounding level anyhow, and the last update tells what one
+                # more iteration could change; else constraints that nothing projects would be left at the tolerance
+                small = stall > 1.0 and (size <= tolerance or size * theta <= POLISHED * tolerance)
+                if not polish or polished or small:
                     return CONVERGED
                 polished = True
             if theta > SLOW:  # updates of an old matrix may be small for no good reason

@@ -43,9 +43,8 @@ DAMPED = 0.1  # -Re lambda / |lambda| from which on a fast mode dies out by itse
 MANY_TIMES = 1000.0  # in a run: a damped mode that fast is stiff before the first step is made
 HIDDEN = 50.0  # times as fast as the motion: an undamped mode that is not excited
 LARGEST_EXPLICIT = 120  # unknowns of the equations for accelerations: their elimination is written out for every stage
-LARGEST_STAGE, LARGEST_STAGE_TIGHT = 8, 16  # unknowns of a stage up to which Radau IIA with five stages pays
-LARGEST_RADAU = 30
-LOOSE, TIGHT = 1e-5, 1e-8
+LARGEST_FIVE, LARGEST_RADAU = 8, 30  # unknowns of a stage up to which Radau IIA with five and with three stages pays
+LOOSE = 1e-5  # tolerance at which three are enough
 GAIN = 2.0  # by which another method has to be cheaper
 
 
@@ -67,9 +66,13 @@ class Automatic:
     projection: str | Projection | None
     rtol: float
     fixed: bool = False
-    _limit: float = NEAR_LIMIT  # |h lambda| that explicit steps can have here
+    _limit: float = 0.0  # |h lambda| that explicit steps can have here
     _patience: int = 1
     _looks: int = 0
+
+    def __post_init__(self) -> None:
+        # accuracy, too, limits |h lambda| of order 8, whatever the amplitude: an estimate until steps have shown it
+        self._limit = min(NEAR_LIMIT, 8.0 * self.rtol ** (1 / 8))
 
     def first(self, t: float, values: Mapping[str, Any], p: np.ndarray) -> Choice:
         """What to begin with, at these initial values."""
@@ -83,22 +86,21 @@ class Automatic:
             cache["why"] = _not_explicit(self.system, t, values, p)
         if cache["why"]:
             return self._implicit(form, f"auto: {cache['why']}")
-        return Choice(Explicit(), form, "auto: not stiff as far as is known")
+        return Choice(self._explicit(), form, "auto: not stiff as far as is known")
 
-    def _implicit(self, formulation: Formulation, reason: str) -> Choice:
+    def _explicit(self) -> Explicit:
+        # between the long steps of order 8 there is too little to interpolate first-order equations with
+        return Explicit(order=8 if self.system.nq and not self.system.nr else 5)
+
+    def _implicit(self, formulation: Formulation, reason: str, stiff: bool = False) -> Choice:
         """For stiff systems, and those whose accelerations are implicit."""
         system = self.system
-        n = system.nv + system.nlam + system.nmu + system.nr + system.nw + system.ns
+        n = system.nv + system.nlam + system.nmu + system.nw + system.ns
         method: Integrator = BDF()
-        if (
-            system.space.flat
-            and n <= LARGEST_RADAU
-            and system.nq
-            and not system.calls
-            and formulation.name in Radau.takes
-        ):
-            five = (n <= LARGEST_STAGE and self.rtol < LOOSE) or (n <= LARGEST_STAGE_TIGHT and self.rtol < TIGHT)
-            method = Radau(stages=5 if five else 3)
+        fit = system.nq and not system.nr and not system.calls and formulation.name in Radau.takes
+        if fit and system.space.flat and n <= LARGEST_RADAU:
+            # five stages make steps over which stiff forces cannot be interpolated
+            method = Radau(stages=5 if n <= LARGEST_FIVE and self.rtol < LOOSE and not stiff else 3)
         return Choice(method, formulation, reason)
 
     # ------------------------------------------------------------------ during the run
@@ -114,6 +116,8 @@ class Automatic:
         """True if explicit steps are shorter than the motion asks for."""
         t, row = float(run.real[runstate.T]), run.rows[run.slots[1]]
         if run.whole[runstate.STEPS] == 0:
+            if self._patience > 1:  # implicit steps have just been given up
+                return False
             found = spectrum(work, t, row)
             slow = max(MANY_TIMES / abs(run.real[runstate.T_END] - t), MUCH_FASTER * found.real.max(initial=0.0))
             return bool(np.any(_damped(found) & (np.abs(found) > slow)))
@@ -148,9 +152,9 @@ class Automatic:
             return None
         form = last.start.formulation
         if isinstance(last.start.method, Explicit):
-            choice = self._implicit(form, "auto: stiff")
+            choice = self._implicit(form, "auto: stiff", stiff=True)
         else:
-            choice = Choice(Explicit(), form, "auto: no longer stiff")
+            choice = Choice(self._explicit(), form, "auto: no longer stiff")
         self._looks, self._patience = 0, 2 * self._patience
         projection = as_projection(self.projection, last.start.system, form, choice.method)
         start = carry_on(
