@@ -42,7 +42,7 @@ def test_the_truck_is_stiff(tol):
     sol = run("truck", tol)
     assert [s.method.split()[0] for s in sol.stats.segments] == ["radau"]  # noticed before the first step
     assert sol.stats.segments[0].reason == "auto: stiff"
-    assert sol.stats.steps < 100  # explicit ones would be hundreds
+    assert sol.stats.steps < 0.2 * run("truck", tol, method="explicit").stats.steps
     reference = run("truck", 1e-11, method="explicit")
     size = 1.0 + np.abs(reference.v).max()
     assert np.abs(sol.q[-1] - reference.q[-1]).max() < 30 * tol
