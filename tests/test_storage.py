@@ -33,7 +33,7 @@ def check_round_trip(sol, path):
     sol.save(path)
     back = da.load(path)
     for f in fields(Solution):
-        if f.name not in ("evaluator", "drift_of", "energy_of", "context"):
+        if f.name not in ("evaluator", "drift_of", "energy_of", "context", "fine"):
             assert same(getattr(sol, f.name), getattr(back, f.name)), f.name
     if sol.drift_of is not None:
         for level in ("position", "velocity", "nonholonomic", "invariants"):
@@ -78,16 +78,16 @@ def test_saving_a_loaded_solution_again(pendulum, tmp_path):
     check_round_trip(da.load(tmp_path / "a.nc"), tmp_path / "b.nc")
 
 
-@pytest.mark.parametrize(("method", "atol"), [("bdf", 2e-4), ("explicit", 0.3)])
-def test_dense_output_of_a_loaded_solution(tmp_path, method, atol):
-    """Without the model it is a polynomial through what is stored, which is little after explicit steps of order 8."""
+@pytest.mark.parametrize("method", ["bdf", "explicit", "gauss"])
+def test_dense_output_of_a_loaded_solution(tmp_path, method):
+    """Without the model it is a polynomial through stored points; of long steps also points within are stored."""
     problem = da.problems()["pendulum"]
     run = da.solve(problem.system, (0, 3), q0=problem.q0, v0=problem.v0, method=method)
     run.save(tmp_path / "run.nc")
     back = da.load(tmp_path / "run.nc")
     times = np.linspace(0, 3, 50)
-    for part, share in (("q", 1e-3), ("v", 1e-3 if method == "explicit" else 1.0), ("lam", 1.0)):
-        np.testing.assert_allclose(getattr(back(times), part), getattr(run(times), part), atol=max(share * atol, 2e-4))
+    for part in ("q", "v", "lam"):
+        np.testing.assert_allclose(getattr(back(times), part), getattr(run(times), part), atol=2e-4)
     np.testing.assert_array_equal(back(back.t[7]).q, back.q[7])
     assert back(0.0).q.shape == (2,)
 

@@ -111,6 +111,7 @@ class Solution:
     jumps: tuple[Jump, ...] = ()
     breaks: tuple[int, ...] = ()  # where segments begin: positions in t of the states after jumps
     hermite: tuple[bool, ...] = (False,)  # of each segment: dense output from both ends of a step, not past points
+    fine: Solution | None = field(default=None, repr=False)  # of a loaded solution: more points, for dense output
     context: Any = field(default=None, repr=False)  # what `check` needs to know of the run, see `certificate.Context`
 
     @property
@@ -155,8 +156,8 @@ class Solution:
 
         Positions and velocities are interpolated and put back onto the constraints that the run was projected onto;
         multipliers and accelerations are those that belong to them. At a jump it is the state after it. A solution
-        loaded from a file has the same polynomials but no model to do that with, nor to evaluate within steps: after
-        long explicit steps its multipliers between them are rough; store what you need with ``t_eval``.
+        loaded from a file has polynomials through stored points (of long steps also within them), but no model to do
+        that with.
         """
         times = np.ascontiguousarray(np.atleast_1d(np.asarray(t, dtype=float)))
         if times.ndim != 1:
@@ -174,6 +175,8 @@ class Solution:
 
     def _interpolate(self, times: np.ndarray) -> dict[str, np.ndarray]:
         """The polynomials of the dense output on stored points, without the model, segment by segment."""
+        if self.fine is not None:
+            return self.fine._interpolate(times)
         first = np.array([0, *self.breaks, self.t.size])
         sign = 1.0 if self.t[-1] >= self.t[0] else -1.0
         which = np.searchsorted(sign * self.t[first[1:-1]], sign * times, side="right")

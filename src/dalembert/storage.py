@@ -19,7 +19,8 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,8 @@ MEANING = {
     "drift_invariants": "change of the invariants since the start", "event_time": "times of the events",
     "event_function": "which event function had its zero there, counted from 0",
 }  # fmt: skip
+# points within steps, so many pieces of each, in a group of the file
+FINE, FINE_TIME, PIECES, GROUP = "fine_", "fine_time", 8, "dense"
 EXTRA = "extra_"  # begins the names of further unknowns of a formulation
 DRIFT = tuple(f.name for f in fields(Drift))
 
@@ -86,7 +89,12 @@ def save(solution: Solution, path: str | Path) -> None:
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with h5netcdf.File(part, "w") as file:
+            group = file.create_group(GROUP) if FINE_TIME in record.coordinates else file
             for name, values in record.coordinates.items():
+                if name == FINE_TIME:
+                    group.dimensions[name] = values.size
+                    group.create_variable(name, (name,), data=values)
+                    continue
                 # only an unlimited dimension may be empty in netCDF
                 file.dimensions[name] = values.size or None
                 if values.dtype.kind == "U":
@@ -95,7 +103,8 @@ def save(solution: Solution, path: str | Path) -> None:
                 else:
                     file.create_variable(name, (name,), data=values)
             for name, (dimensions, values) in record.variables.items():
-                variable = file.create_variable(name, dimensions, data=np.ascontiguousarray(values))
+                place = group if name.startswith(FINE) else file
+                variable = place.create_variable(name, dimensions, data=np.ascontiguousarray(values))
                 variable.attrs["long_name"] = _meaning(name)
             for name, value in record.attributes.items():
                 file.attrs[name] = value
@@ -144,7 +153,7 @@ def to_xarray(solution: Solution) -> xarray.Dataset:
         import xarray
     except ImportError:
         raise ImportError("to_xarray needs xarray: pip install 'dalembert[xarray]'.") from None
-    record = _record(solution)
+    record = _record(solution, dense=False)
     return xarray.Dataset(
         {
             name: (dims, values.copy(), {"long_name": _meaning(name)})
@@ -172,12 +181,13 @@ def check_path(path: str | Path) -> Path:
 
 
 # ---------------------------------------------------------------------- Solution -> record
-def _record(solution: Solution) -> _Record:
+def _record(solution: Solution, dense: bool = True) -> _Record:
+    """``dense``: with the points that dense output is made from when the model is not there."""
     record = _Record({"time": solution.t})
 
     def add(name: str, values: np.ndarray, over: str = "time") -> None:
         values = np.asarray(values)
-        key = name.removeprefix("event_")
+        key = name.removeprefix("event_").removeprefix(FINE)
         if values.ndim == 1:
             record.variables[name] = (over,), values
         elif values.shape[1]:
@@ -192,6 +202,11 @@ def _record(solution: Solution) -> _Record:
         add(EXTRA + name, values)
     if solution.orders.size:
         add("order", solution.orders)
+    fine = (solution.fine or _refined(solution)) if dense else None
+    if fine is not None:
+        record.coordinates[FINE_TIME] = fine.t
+        for name in PARTS:
+            add(FINE + name, fine.parts[name], FINE_TIME)
     missing = {}
     if solution.drift_of is not None:
         try:
@@ -234,6 +249,33 @@ def _record(solution: Solution) -> _Record:
     return record
 
 
+def _refined(solution: Solution) -> Solution | None:
+    """Points within the steps of a run whose dense output evaluates the model there; None if it does not."""
+    r = solution.parts["r"].shape[1]
+    if solution.evaluator is None or not solution.dense or not all(solution.hermite) or r or solution.t.size < 2:
+        return None
+    edges = [0, *solution.breaks, solution.t.size]
+    share = np.arange(PIECES) / PIECES
+    rows = [solution.t[a:b] for a, b in pairwise(edges)]
+    nodes = [np.append((t[:-1, None] + np.diff(t)[:, None] * share).ravel(), t[-1]) for t in rows]
+    knots = np.concatenate([np.arange(t.size) % PIECES == 0 for t in nodes])
+    times = np.concatenate(nodes)
+    within = solution.evaluator(times[~knots])
+    parts = {}
+    for name in PARTS:  # at the knots what is stored: dense output at a jump is the state after it
+        parts[name] = np.empty((times.size, solution.parts[name].shape[1]))
+        parts[name][knots], parts[name][~knots] = solution.parts[name], within[name]
+    return _of_fine_points(solution, times, parts)
+
+
+def _of_fine_points(solution: Solution, times: np.ndarray, parts: dict[str, np.ndarray]) -> Solution:
+    counts = np.diff([0, *solution.breaks, solution.t.size])
+    sizes = (counts - 1) * PIECES + 1
+    orders = np.full(times.size, int(solution.orders.max(initial=1)), dtype=np.int64)
+    breaks = tuple(np.cumsum(sizes)[:-1].tolist())
+    return replace(solution, t=times, parts=parts, orders=orders, breaks=breaks, extra={}, evaluator=None, fine=None)
+
+
 def _version() -> str:
     """Of this package, which is loaded: importing it from here would turn the layers upside down."""
     return str(sys.modules["dalembert"].__version__)
@@ -260,6 +302,8 @@ def _meaning(name: str) -> str:
         return MEANING[name]
     if name.startswith(EXTRA):
         return f"{name.removeprefix(EXTRA)}, a further unknown of the formulation"
+    if name.startswith(FINE):
+        return f"{MEANING[name.removeprefix(FINE)]} at points within the steps"
     return f"{MEANING[name.removeprefix('event_')]} at the events"
 
 
@@ -280,7 +324,10 @@ def _read(file: Any, source: Path) -> _Record:
         for name, x in file.variables.items()
         if name not in file.dimensions or name == "time"
     }
-    return _Record({"time": variables.pop("time")[1]}, variables, dict(file.attrs.items()))
+    for name, x in file.groups[GROUP].variables.items() if GROUP in file.groups else ():
+        variables[name] = tuple(x.dimensions), np.asarray(x[...])
+    times = {name: variables.pop(name)[1] for name in ("time", FINE_TIME) if name in variables}
+    return _Record(times, variables, dict(file.attrs.items()))
 
 
 def _stats(stored: dict[str, Any]) -> Stats:
@@ -320,7 +367,7 @@ def _solution(record: _Record) -> Solution:
             raise KeyError(name)
     extra = json.loads(attributes.get("extra", "{}"))  # files of earlier versions have none
     drift = Drift(**{name: part(f"drift_{name}", t.size) for name in DRIFT})
-    return Solution(
+    out = Solution(
         t=t,
         parts={name: part(name, t.size) for name in PARTS},
         status=Status[attributes["status"]],
@@ -340,6 +387,10 @@ def _solution(record: _Record) -> Solution:
         extra={name: data[EXTRA + name] if n else np.zeros((t.size, 0)) for name, n in extra.items()},
         energy_of=_stored(data["energy"]) if attributes["has_energy"] else _lost("energy", missing.get("energy")),
     )
+    times = record.coordinates.get(FINE_TIME)
+    if times is not None:
+        out.fine = _of_fine_points(out, times, {name: part(FINE + name, times.size) for name in PARTS})
+    return out
 
 
 def _stored(value: Any) -> Callable[[], Any]:
