@@ -168,7 +168,7 @@ class Workspace:
 def make_layout(system: System, method: Integrator, formulation: Formulation) -> Layout:
     """The row of a formulation: its unknowns, then what is solved for afterwards, accelerations last."""
     known: dict[Any, Layout] = system.__dict__.setdefault("_layouts", {})
-    key = method.equations_key, formulation, method.hermite_order
+    key = method.equations_key, repr(formulation), method.hermite_order
     if key not in known:
         known[key] = _make_layout(system, method, formulation)
     return known[key]
