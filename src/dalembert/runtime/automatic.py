@@ -118,8 +118,9 @@ class Automatic:
         if run.whole[runstate.STEPS] == 0:
             if self._patience > 1:  # implicit steps have just been given up
                 return False
-            found = spectrum(work, t, row)
-            slow = max(MANY_TIMES / abs(run.real[runstate.T_END] - t), MUCH_FASTER * found.real.max(initial=0.0))
+            slow = MANY_TIMES / abs(float(run.real[runstate.T_END]) - t)
+            found = spectrum(work, t, row, slow)
+            slow = max(slow, MUCH_FASTER * found.real.max(initial=0.0))
             return bool(np.any(_damped(found) & (np.abs(found) > slow)))
         h, motion = abs(float(run.real[runstate.H_ACCEPTED])), _rate_of_motion(run, work)
         z = float(row[work.assembly.layout.slice(STIFFNESS)][0])

@@ -2,43 +2,69 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dalembert.numerics.compiled import arnoldi
 from dalembert.numerics.newton import N_COUNTERS
 from dalembert.runtime.assembly import Workspace
 
-KRYLOV = 10  # dimension, at most
+KRYLOV = 8  # dimension, at most
 STEP = 1e-7  # of the difference quotients
 
 
-def spectrum(work: Workspace, t: float, row: np.ndarray) -> np.ndarray:
+def spectrum(work: Workspace, t: float, row: np.ndarray, at_least: float = 0.0) -> np.ndarray:
     """Largest eigenvalues (complex) of the index-1 form y' = f(y), y = (motion, v, r), at a row.
 
     Nothing has to be compiled for it. On small systems the spectrum is complete. Rates of r count if the row has them.
-    Empty where the accelerations cannot be solved for.
+    Empty where the accelerations cannot be solved for, or if all eigenvalues are smaller than ``at_least``.
     """
-    system, layout = work.assembly.system, work.assembly.layout
-    nm = system.nv if system.nq else 0
-    nr = system.nr if layout.has("r_dot") else 0
-    n = nm + system.nv + nr
     rows = np.stack([row, row])
+    where = _where(work)
+    n = int(where.sizes[1:].sum())
     if n == 0 or work.complete(t, rows[0]) != 0:
         return np.zeros(0, dtype=complex)
-    q = rows[0][layout.slice("q")]
-    move = np.eye(nm)
-    if nm and not system.space.flat:
-        move = np.stack([np.asarray(system.space.rate(q, e), dtype=float).ravel() for e in move], axis=1)
-    at = np.array([layout.slice(x).start if layout.has(x) else 0 for x in ("q", "v", "a", "r", "r_dot")])
-    m = min(n, KRYLOV)
+    move, m = where.move, min(n, KRYLOV)
+    q, v = rows[0][where.q], rows[0][where.v]
+    if not work.assembly.system.space.flat:
+        space = work.assembly.system.space
+        move = np.ascontiguousarray(np.stack([np.asarray(space.rate(q, e), dtype=float).ravel() for e in move], axis=1))
     basis, H = np.zeros((m + 1, n)), np.zeros((m + 1, m))
-    basis[0] = np.cos(1.7 * np.arange(1, n + 1) ** 2)  # no direction of a mechanism
-    basis[0] /= np.linalg.norm(basis[0])
-    stage = work.multipliers
-    size = 1.0 + max(np.abs(rows[0][layout.slice(name)]).max(initial=0.0) for name in ("q", "v"))
+    basis[0] = where.start
+    size = 1.0 + max(np.abs(q).max(initial=0.0), np.abs(v).max(initial=0.0))
     found = arnoldi()(
-        stage, float(t), rows, np.ascontiguousarray(move), at, np.array([len(q), nm, system.nv, nr]),
-        STEP * size, work.multiplier_tolerance,
-        np.zeros(stage.real.size + 1), np.zeros(N_COUNTERS, dtype=np.int64), basis, H,
+        work.multipliers, float(t), rows, move, where.at, where.sizes, STEP * size, work.multiplier_tolerance,
+        np.zeros(work.multipliers.real.size + 1), np.zeros(N_COUNTERS, dtype=np.int64), basis, H,
     )  # fmt: skip
-    return np.linalg.eigvals(H[:found, :found]).astype(complex) if found > 0 else np.zeros(0, dtype=complex)
+    if found <= 0 or float(np.vdot(H, H)) < at_least**2:  # no eigenvalue is larger than the Frobenius norm
+        return np.zeros(0, dtype=complex)
+    return np.linalg.eigvals(H[:found, :found]).astype(complex)
+
+
+@dataclass(frozen=True, eq=False)
+class _Where:
+    """Places and sizes of the blocks of a row, as `arnoldi` wants them, and its first vector."""
+
+    q: slice
+    v: slice
+    at: np.ndarray
+    sizes: np.ndarray
+    move: np.ndarray
+    start: np.ndarray
+
+
+def _where(work: Workspace) -> _Where:
+    assembly = work.assembly
+    if "_where" not in assembly.__dict__:
+        system, layout = assembly.system, assembly.layout
+        nm, nr = system.nv if system.nq else 0, system.nr if layout.has("r_dot") else 0
+        n = nm + system.nv + nr
+        at = np.array([layout.slice(x).start if layout.has(x) else 0 for x in ("q", "v", "a", "r", "r_dot")])
+        start = np.cos(1.7 * np.arange(1, n + 1) ** 2)  # no direction of a mechanism
+        assembly.__dict__["_where"] = _Where(
+            layout.slice("q"), layout.slice("v"), at, np.array([system.nq, nm, system.nv, nr]), np.eye(nm),
+            start / max(float(np.linalg.norm(start)), 1e-300),
+        )  # fmt: skip
+    out: _Where = assembly.__dict__["_where"]
+    return out
