@@ -56,7 +56,7 @@ def solve(name: str, pair: str, tol: float) -> da.Solution | None:
     try:
         sol = da.solve(
             problem.system, problem.t_span, problem.q0, problem.v0, method=method, formulation=form, rtol=tol,
-            atol=tol, max_steps=MOST_STEPS, t_eval=None,
+            atol=tol, max_steps=MOST_STEPS, **problem.options,
         )  # fmt: skip
     except OptionError:
         return None
