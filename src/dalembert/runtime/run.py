@@ -98,6 +98,7 @@ def execute(
         _evaluate_events(run, options, run.rows[run.slots[1]], parameters)
     switches: list[float] = []
     passages: list[singular.Passage] = []
+    patience = singular.Patience()
     ending = ""
     _choose_data(work, formulation, run)
     advance = integrate()
@@ -126,11 +127,14 @@ def execute(
             if run.ranked[SUSPECT] != 0:
                 passed = singular.inspect(work, run)
                 run.ranked[SUSPECT] = 0
-                if passed is not None and passed.stop:
+                if passed is singular.TOO_FAR:
+                    patience.false_alarm(run)
+                elif passed is not None and passed.stop:
                     status, ending = int(Status.SINGULAR), passed.text
                     singular.cut(run, output, passed.t)
                 elif passed is not None and not (passages and passages[-1].near(passed)):
                     passages.append(passed)
+            patience.resume(run)
             if progress is not None:
                 progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
             output = _make_room(run, output, 0, 0)

@@ -12,6 +12,7 @@ its accelerations say, h (a0 + a1) / 2, and the run is stopped if not: what foll
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +25,7 @@ BISECTIONS = 50
 LOST = 1e-3  # smallest singular value, relative to the largest, at the place found
 CLOSE = 0.1  # the same, where a step that turns the vectors round is too long to tell
 JUMP = 0.3  # of the velocity: a larger change that the accelerations do not explain is a jump to another branch
+FAR, FIRST_REST = 1.0, 64  # rotation within a step that turns everything round; steps without a watch after it
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,28 @@ class Passage:
     def near(self, other: Passage) -> bool:
         """True if the other one is the same, seen from the next step."""
         return abs(self.t - other.t) <= 1e-6 * (1.0 + abs(self.t))
+
+
+class Patience:
+    """Bodies that spin far within every step raise false alarms: after one the watch takes a rest, longer each time."""
+
+    def __init__(self) -> None:
+        self.rest, self.until, self.watched = FIRST_REST, 0, 0
+
+    def false_alarm(self, run: runstate.Run) -> None:
+        self.watched, run.ranked[rank.COUNT] = int(run.ranked[rank.COUNT]), 0
+        self.until = int(run.whole[runstate.STEPS]) + self.rest
+        self.rest *= 2
+
+    def resume(self, run: runstate.Run) -> None:
+        """Go on after a rest; called whenever the loop is in Python."""
+        if self.watched and run.whole[runstate.STEPS] >= self.until:
+            run.ranked[rank.COUNT], run.ranked[rank.SEEN] = self.watched, 0
+            run.rank[rank.PARTS + 4 * self.watched :] = 0.0  # nothing to compare with
+            self.watched = 0
+
+
+TOO_FAR = Passage(np.nan, False, "")  # what `inspect` says of such a step
 
 
 def watch(work: Workspace, t: float, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -66,6 +90,11 @@ class _Way:
         self.rows = run.rows[run.slots[2]].copy(), run.rows[run.slots[1]].copy()
         self.largest = max(float(np.linalg.norm(self.C(s), 2)) for s in (0.0, 1.0))
 
+    @cached_property
+    def motion(self) -> np.ndarray:
+        at = self.layout.slice("q")
+        return np.asarray(self.space.difference(self.rows[0][at], self.rows[1][at]))
+
     def row(self, s: float) -> np.ndarray:
         (left, right), at, h = self.rows, self.layout.slice("q"), self.t[1] - self.t[0]
         out = (1 - s) * left + s * right
@@ -76,7 +105,7 @@ class _Way:
             out[at] = (left[at] + (3 - 2 * s) * s * s * (right[at] - left[at])
                        + h * s * (1 - s) * ((1 - s) * v0 - s * v1))  # fmt: skip
         else:
-            out[at] = self.space.move(left[at], s * np.asarray(self.space.difference(left[at], right[at])))
+            out[at] = self.space.move(left[at], s * self.motion)
         return out
 
     def C(self, s: float) -> np.ndarray:
@@ -86,6 +115,14 @@ class _Way:
         """Smallest singular value over the largest one, here or at an end of the step."""
         x = np.linalg.svd(self.C(s), compute_uv=False)
         return float(x[-1] / max(x[0], self.largest))
+
+    def spins(self) -> bool:
+        """True if a body rotates so far within the step that nothing can be told from how the vectors turn, and the
+        singular values at its ends, alike and not small, say nothing either."""
+        if self.space.flat or np.abs(self.motion).max(initial=0.0) < FAR:
+            return False
+        low, high = sorted((self.relative(0.0), self.relative(1.0)))
+        return low > CLOSE and high < 1.5 * low
 
     def turns(self, a: float, b: float) -> bool:
         """True if E from a to b has a negative eigenvalue."""
@@ -137,6 +174,8 @@ class _Way:
 def inspect(work: Workspace, run: runstate.Run) -> Passage | None:
     """What there is to a suspicion about the last step; None if nothing is."""
     way, suspect = _Way(work, run), run.ranked[rank.SUSPECT]
+    if way.spins():
+        return TOO_FAR
     found = way.smallest() if suspect == rank.TOUCHES else way.crossing()
     if found is None or (suspect == rank.TOUCHES and found[1] > 0):
         return None
