@@ -12,7 +12,12 @@ with the nu of the last step, to compare x with the x of the last step, and anot
 is not the same.
 
 A zero at which sigma does not change its sign is suspected where the parabola through its last three values comes down
-close to zero. Suspicions are looked into by `runtime.singular`, outside of the compiled loop.
+close to zero.
+
+Where little changes, not every step is looked at, since a factorisation may be needed for it: between two looks sigma
+may be expected to change by a tenth of itself and x to turn by 0.3, at the rates seen before, so that the looks come
+closer and closer together on the way to a zero. What happened between two looks is judged from the last row seen.
+Suspicions are looked into by `runtime.singular`, outside of the compiled loop.
 
 [BBMN91] A. Bunse-Gerstner, R. Byers, V. Mehrmann, N. K. Nichols, Numerical computation of an analytic singular value
          decomposition of a matrix valued function, Numer. Math. 60 (1991) 1-39.
@@ -38,27 +43,47 @@ from dalembert.numerics.newton import (
 from dalembert.numerics.stage import INDEX, N_INDEX
 
 # positions in Run.ranked: constraints watched (0: none), where they begin among the equations and unknowns of the
-# multipliers, velocities, what is suspected, how many steps were seen, then counters (not those of the run)
-COUNT, BEGIN, N_V, SUSPECT, SEEN, COUNTED = range(6)
+# multipliers, velocities, what is suspected, how many steps were seen, how many went by since, then counters (not those
+# of the run)
+COUNT, BEGIN, N_V, SUSPECT, SEEN, PASSED, COUNTED = range(7)
 N_RANKED = COUNTED + N_COUNTERS
 TURNED, TOUCHES, SINGULAR_STEP = 1, 2, 3  # values of SUSPECT
-# positions in Run.rank: the last two sigmas and times, then D (m), nu (m), what is mixed in (m), scratch (m), x (nv)
-SIGMA, OLDER_SIGMA, TIME, OLDER_TIME, PARTS = range(5)
+# positions in Run.rank: the last two sigmas, how long not to look, the last SIGHTS times, then D (m), nu (m), what is
+# mixed in (m), scratch (m), x (nv), the rows of those times, newest first
+SIGHTS = 3
+SIGMA, OLDER_SIGMA, REST, TIMES = range(4)
+PARTS = TIMES + SIGHTS
 MIXED = 0.1  # of a fixed vector is mixed into nu: inverse iteration would stay with a singular vector for ever
 SETTLED = 0.999  # cosine between the nu of two steps that need not be told apart
 NEAR_ZERO = 0.05  # of the sigmas beside it, where a parabola counts as touching zero
+CHANGE, TURN, MOST_PASSED = 0.1, 0.3, 8  # of sigma (relative) and x (angle) from look to look; steps not looked at
 
 
-def memory(scale: np.ndarray, begin: int, nv: int) -> tuple[np.ndarray, np.ndarray]:
+def memory(scale: np.ndarray, begin: int, nv: int, t: float, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Arrays Run.rank and Run.ranked for constraints with row scales D (m,); m = 0 watches nothing."""
     m = scale.size
-    rank, ranked = np.zeros(PARTS + 4 * m + nv), np.zeros(N_RANKED, dtype=np.int64)
+    rank, ranked = np.zeros(PARTS + 4 * m + nv + SIGHTS * row.size), np.zeros(N_RANKED, dtype=np.int64)
+    rank[TIMES:PARTS], rank[PARTS + 4 * m + nv :] = t, np.tile(row, SIGHTS)
     rank[PARTS : PARTS + m] = scale
     rank[PARTS + m : PARTS + 2 * m] = 1.0 / np.sqrt(max(m, 1))
     generic = 0.5 + (np.arange(m) * 0.6180339887498949) % 1.0  # no two alike
     rank[PARTS + 2 * m : PARTS + 3 * m] = MIXED * generic / max(float(np.linalg.norm(generic)), 1e-300)
     ranked[:SUSPECT] = [m, begin, nv]
     return rank, ranked
+
+
+def sight(rank: np.ndarray, ranked: np.ndarray, age: int) -> tuple[float, np.ndarray]:
+    """Time and row of a look: 0 the last one, 1 the one before it, 2."""
+    rows = rank[PARTS + 4 * ranked[COUNT] + ranked[N_V] :].reshape(SIGHTS, -1)
+    return float(rank[TIMES + age]), rows[age].copy()
+
+
+def forget(rank: np.ndarray, ranked: np.ndarray, t: float, row: np.ndarray) -> None:
+    """Begin again at a row, in place: what was seen before is not to be compared with it."""
+    x = PARTS + 4 * ranked[COUNT]
+    rank[x : x + ranked[N_V]] = 0.0
+    rank[TIMES:PARTS], rank[x + ranked[N_V] :] = t, np.tile(row, SIGHTS)
+    rank[REST], ranked[SEEN] = 0.0, 0
 
 
 @inner
@@ -78,11 +103,29 @@ def least_vector(run, nw):  # type: ignore[no-untyped-def]
 
 
 @inner
+def remember(run, t, row):  # type: ignore[no-untyped-def]
+    """Keep a row that is looked at, and those of the looks before it."""
+    n, begin = row.size, PARTS + 4 * run.ranked[COUNT] + run.ranked[N_V]
+    for age in range(SIGHTS - 1, 0, -1):
+        run.rank[TIMES + age] = run.rank[TIMES + age - 1]
+        for i in range(n):
+            run.rank[begin + age * n + i] = run.rank[begin + (age - 1) * n + i]
+    run.rank[TIMES] = t
+    for i in range(n):
+        run.rank[begin + i] = row[i]
+
+
+@inner
 def watch_rank(run, multipliers, t, row, factorized):  # type: ignore[no-untyped-def]
     """Look at an accepted row; what is suspected is left in run.ranked[SUSPECT]."""
     m, begin, nv = run.ranked[COUNT], run.ranked[BEGIN], run.ranked[N_V]
     if m == 0:
         return
+    run.ranked[PASSED] += 1
+    if run.ranked[PASSED] <= MOST_PASSED and abs(t - run.rank[TIMES]) < run.rank[REST]:
+        return
+    run.ranked[PASSED] = 0
+    remember(run, t, row)
     nw = multipliers.newton
     if not factorized:
         x, d = unknowns(nw), data(nw)
@@ -92,7 +135,7 @@ def watch_rank(run, multipliers, t, row, factorized):  # type: ignore[no-untyped
         for i in range(multipliers.whole[N_INDEX]):
             x[i] = row[multipliers.whole[INDEX + i]]
         if factorize(nw, TRUST_LIMIT, run.ranked[COUNTED:]) != CONVERGED:
-            run.ranked[SUSPECT] = SINGULAR_STEP
+            run.ranked[SUSPECT], run.ranked[SEEN] = SINGULAR_STEP, 0
             return
     dx, nu, mix, fresh = nw.whole[AT_DX] + begin, PARTS + m, PARTS + 2 * m, PARTS + 3 * m
     old = PARTS + 4 * m
@@ -106,10 +149,12 @@ def watch_rank(run, multipliers, t, row, factorized):  # type: ignore[no-untyped
         length += y * y
     length = np.sqrt(length)
     if not (size < np.inf and length < np.inf and length > 0.0):
-        run.ranked[SUSPECT] = SINGULAR_STEP
+        run.ranked[SUSPECT], run.ranked[SEEN] = SINGULAR_STEP, 0
         return
     if turned < 0.0:
         run.ranked[SUSPECT] = TURNED
+    near = size * run.rank[SIGMA]  # the old sigma over the new one
+    angle = np.sqrt(2.0 * max(0.0, 1.0 - turned * run.rank[SIGMA] / size))
     kept, total = 0.0, 0.0
     for i in range(m):
         y = nw.real[dx + i] / run.rank[PARTS + i] / length
@@ -125,14 +170,15 @@ def watch_rank(run, multipliers, t, row, factorized):  # type: ignore[no-untyped
     sigma = 1.0 / size
     for i in range(nv):
         run.rank[old + i] = nw.real[dx + m + i]
+    pace = max(max(near, 1.0 / near) - 1.0, 0.0) / CHANGE + angle / TURN if run.ranked[SEEN] > 0 else np.inf
+    run.rank[REST] = abs(t - run.rank[TIMES + 1]) * min(2.0, 1.0 / pace if pace > 0.0 else np.inf)
     if run.ranked[SEEN] >= 2 and run.ranked[SUSPECT] == 0:
-        s0, s1, t0, t1 = run.rank[OLDER_SIGMA], run.rank[SIGMA], run.rank[OLDER_TIME], run.rank[TIME]
+        s0, s1, t0, t1 = run.rank[OLDER_SIGMA], run.rank[SIGMA], run.rank[TIMES + 2], run.rank[TIMES + 1]
         if s1 < s0 and s1 <= sigma:
             left, right = (s1 - s0) / (t1 - t0), (sigma - s1) / (t - t1)
             bend = (right - left) / (t - t0)
             slope = left + bend * (t1 - t0)  # of the parabola at t1
             if s1 - slope * slope / (4.0 * bend) < NEAR_ZERO * min(s0, sigma):
                 run.ranked[SUSPECT] = TOUCHES
-    run.rank[OLDER_SIGMA], run.rank[OLDER_TIME] = run.rank[SIGMA], run.rank[TIME]
-    run.rank[SIGMA], run.rank[TIME] = sigma, t
+    run.rank[OLDER_SIGMA], run.rank[SIGMA] = run.rank[SIGMA], sigma
     run.ranked[SEEN] += 1

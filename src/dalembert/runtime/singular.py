@@ -1,8 +1,8 @@
 """Kinematic singularities on the way: found where the watch of the compiled loop suspects one, passed or reported.
 
-Between two steps positions are interpolated, C = [G; K] is sampled, and E = C_new C_old^+ (m, m) compared with the
-identity: for a short way without a loss of rank its eigenvalues stay near 1, and a sigma that passes through zero turns
-one of them negative. The place is then found by bisection.
+Between two rows that the watch has looked at positions are interpolated, C = [G; K] is sampled, and E = C_new C_old^+
+(m, m) compared with the identity: for a short way without a loss of rank its eigenvalues stay near 1, and a sigma that
+passes through zero turns one of them negative. The place is then found by bisection.
 
 At such a point branches of the motion cross. The mechanical motion goes on along the branch in whose direction it
 moves, since velocities are continuous; a step that has passed the point is accepted if its velocities changed by what
@@ -55,9 +55,8 @@ class Patience:
     def resume(self, run: runstate.Run) -> None:
         """Go on after a rest; called whenever the loop is in Python."""
         if self.watched and run.whole[runstate.STEPS] >= self.until:
-            run.ranked[rank.COUNT], run.ranked[rank.SEEN] = self.watched, 0
-            run.rank[rank.PARTS + 4 * self.watched :] = 0.0  # nothing to compare with
-            self.watched = 0
+            run.ranked[rank.COUNT], self.watched = self.watched, 0
+            rank.forget(run.rank, run.ranked, run.nodes[1], run.rows[run.slots[1]])
 
 
 TOO_FAR = Passage(np.nan, False, "")  # what `inspect` says of such a step
@@ -67,8 +66,8 @@ def watch(work: Workspace, t: float, row: np.ndarray) -> tuple[np.ndarray, np.nd
     """Memory of the watch: rows of C scaled by their size at the start, in the metric of the mass matrix."""
     system = work.assembly.system
     if system.nlam + system.nmu == 0 or system.calls:  # black boxes: a factorisation more would call them again
-        return rank.memory(np.zeros(0), 0, system.nv)
-    return rank.memory(_scale(work, t, row), system.nw + system.ns, system.nv)
+        return rank.memory(np.zeros(0), 0, system.nv, t, row)
+    return rank.memory(_scale(work, t, row), system.nw + system.ns, system.nv, t, row)
 
 
 def _scale(work: Workspace, t: float, row: np.ndarray) -> np.ndarray:
@@ -80,14 +79,15 @@ def _scale(work: Workspace, t: float, row: np.ndarray) -> np.ndarray:
 
 
 class _Way:
-    """The way of the last step: C (rows scaled) at s in [0, 1]."""
+    """The way from one look to the next: C (rows scaled) at s in [0, 1]."""
 
-    def __init__(self, work: Workspace, run: runstate.Run) -> None:
+    def __init__(self, work: Workspace, run: runstate.Run, age: int) -> None:
         self.work, self.layout, self.space = work, work.assembly.layout, work.assembly.system.space
         m = int(run.ranked[rank.COUNT])
         self.scale = run.rank[rank.PARTS : rank.PARTS + m].copy()
-        self.t = float(run.nodes[2]), float(run.nodes[1])
-        self.rows = run.rows[run.slots[2]].copy(), run.rows[run.slots[1]].copy()
+        sights = [rank.sight(run.rank, run.ranked, i) for i in (age + 1, age)]
+        self.t = sights[0][0], sights[1][0]
+        self.rows = sights[0][1], sights[1][1]
         self.largest = max(float(np.linalg.norm(self.C(s), 2)) for s in (0.0, 1.0))
 
     @cached_property
@@ -172,14 +172,22 @@ class _Way:
 
 
 def inspect(work: Workspace, run: runstate.Run) -> Passage | None:
-    """What there is to a suspicion about the last step; None if nothing is."""
-    way, suspect = _Way(work, run), run.ranked[rank.SUSPECT]
-    if way.spins():
-        return TOO_FAR
-    found = way.smallest() if suspect == rank.TOUCHES else way.crossing()
-    if found is None or (suspect == rank.TOUCHES and found[1] > 0):
-        return None
-    at, sigma = found
+    """What there is to a suspicion about the way to the last row looked at; None if nothing is.
+
+    A minimum of the smallest singular value that is known from three looks may lie on either side of the middle one.
+    """
+    touches = run.ranked[rank.SUSPECT] == rank.TOUCHES
+    for age in (1, 0) if touches else (0,):
+        way = _Way(work, run, age)
+        if way.spins():
+            return TOO_FAR
+        found = way.smallest() if touches else way.crossing()
+        if found is not None and not (touches and found[1] > 0):
+            return _passage(work, run, way, *found)
+    return None
+
+
+def _passage(work: Workspace, run: runstate.Run, way: _Way, at: float, sigma: float) -> Passage:
     t = way.t[0] + at * (way.t[1] - way.t[0])
     names = _involved(work, way.C(at))
     if not way.smooth():
