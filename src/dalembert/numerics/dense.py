@@ -20,7 +20,7 @@ taken up by
     v(s) = cubic(v, a) + sum_i C_i(s) e_i,  C_i = s^2 (1-s)^2 p_i,  C_i'(s_j) = delta_ij,  e_i = h a_i - cubic'(s_i)
 
 and r like v. Every sweep gains an order, to O(h^12) in q and O(h^10) in v. Here v is not q': errors of q, divided by h,
-would be larger than those of v. Sweeps that do not contract (steps much longer than the fastest motion) are dropped.
+would be larger than those of v. Sweeps that do not contract (steps longer than the fastest motion) are dropped.
 
 On a group all of this is done in the chart of the step, q = q_0 exp(y), with y, y', y'' in the places of q, v, a:
 v = T(y) y' and a = T(y) y'' + T' y' lead there and back. The branch of y is the one that continues the motion, see
@@ -74,8 +74,8 @@ from dalembert.numerics.runstate import (
 )
 from dalembert.numerics.stage import run_stage
 
-SWEEPS = 5
-CONTRACTION = 0.3  # of the changes from sweep to sweep, at least
+SWEEPS = 12
+CONTRACTION = 0.7  # of the changes from sweep to sweep, at least
 SETTLED = 1e-6  # changes of this size, in units of the tolerance, need no further sweep
 HARMLESS = 1e-2  # changes of this size need not contract: they may be rounding
 ALGEBRAIC = 3  # degree of the polynomial for what is neither q, v nor r, where these are Hermite

@@ -69,6 +69,7 @@ class Automatic:
     _limit: float = 0.0  # |h lambda| that explicit steps can have here
     _patience: int = 1
     _looks: int = 0
+    _hidden: bool = True  # undamped modes that are not excited are worth a try of implicit steps
 
     def __post_init__(self) -> None:
         # accuracy, too, limits |h lambda| of order 8, whatever the amplitude: an estimate until steps have shown it
@@ -89,8 +90,9 @@ class Automatic:
         return Choice(self._explicit(), form, "auto: not stiff as far as is known")
 
     def _explicit(self) -> Explicit:
-        # between the long steps of order 8 there is too little to interpolate first-order equations with
-        return Explicit(order=8 if self.system.nq and not self.system.nr else 5)
+        # between the longest steps of order 8 there is too little to interpolate first-order equations with
+        system = self.system
+        return Explicit(order=8 if system.nq and (not system.nr or self.rtol < LOOSE) else 5)
 
     def _implicit(self, formulation: Formulation, reason: str, stiff: bool = False) -> Choice:
         """For stiff systems, and those whose accelerations are implicit."""
@@ -130,7 +132,7 @@ class Automatic:
         size = np.abs(found)
         fast = (size * h > NEAR_LIMIT) | (size > MUCH_FASTER * motion)
         self._limit = float(np.clip(size.max(initial=0.0) * h, 0.1, NEAR_LIMIT))
-        return bool(np.any((_damped(found) & fast) | (size > HIDDEN * motion)))
+        return bool(np.any((_damped(found) & fast) | (self._hidden & (size > HIDDEN * motion))))
 
     def _relaxed(self, run: runstate.Run, work: Workspace) -> bool:
         """True if explicit steps would cost less than the implicit ones do."""
@@ -156,6 +158,7 @@ class Automatic:
             choice = self._implicit(form, "auto: stiff", stiff=True)
         else:
             choice = Choice(self._explicit(), form, "auto: no longer stiff")
+            self._hidden = False  # no damping has made them vanish since: they do matter at this tolerance
         self._looks, self._patience = 0, 2 * self._patience
         projection = as_projection(self.projection, last.start.system, form, choice.method)
         start = carry_on(
