@@ -110,7 +110,7 @@ KEPT = 0.9  # smaller reductions of the step are not worth a new grid
 
 @inner
 def set_weights(run, h, reference):  # type: ignore[no-untyped-def]
-    """Weights 1/(atol + rtol |y|) of the error test, and from them those of Newton's updates."""
+    """Weights 1/(atol + rtol |y|) of the error test, and from them those of Newton's updates, if there are any."""
     size = abs(h)
     for i in range(run.whole[N_PAST]):
         scale = size ** run.power[i] if run.power[i] > 0 else 1.0
@@ -119,7 +119,7 @@ def set_weights(run, h, reference):  # type: ignore[no-untyped-def]
             run.weights[0, i] = w * scale
         else:
             run.weights[0, i] = 0.0
-    for j in range(run.whole[N_STEP]):
+    for j in range(run.whole[N_STEP] if run.whole[EXPLICIT] == 0 else 0):
         i = run.weight_of[0, j]
         w = run.weights[0, i]
         if w == 0.0:  # not in the error test: relative to the largest value so far
@@ -225,15 +225,16 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     combine(run, c, PREDICTOR, past, 1, new, n_past)
     for i in range(n_past, new.size):  # accelerations are solved for where they are wanted, never extrapolated
         new[i] = 0.0
-    set_weights(run, h, new)
-    leading = c[0] if c[0] != 0.0 else 1.0 / h
-    if not abs(leading / run.real[FACTORED_AT] - 1.0) <= MOST_CHANGE:
-        forget(step)
-        run.real[FACTORED_AT] = leading
-    before = run.counters[FACTORIZATIONS]
-    code = DIVERGED
     if run.whole[EXPLICIT] > 0:
         code = evaluate_stages(run, x, d, new)
+    else:
+        set_weights(run, h, new)
+        leading = c[0] if c[0] != 0.0 else 1.0 / h
+        if not abs(leading / run.real[FACTORED_AT] - 1.0) <= MOST_CHANGE:
+            forget(step)
+            run.real[FACTORED_AT] = leading
+        code = DIVERGED
+    before = run.counters[FACTORIZATIONS]
     for _ in range(2 if run.whole[EXPLICIT] == 0 else 0):
         if run.whole[START] != 0:
             call_kernel(run.whole[START], d.ctypes.data, new.ctypes.data, x.ctypes.data)
