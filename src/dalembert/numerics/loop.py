@@ -14,7 +14,7 @@ from numba import types
 from dalembert.numerics.control import NEWTON_SHRINK, RETRY_SAFETY, SHRINK_LIMIT, factor_for
 from dalembert.numerics.dense import between
 from dalembert.numerics.locate import watch
-from dalembert.numerics.native import inner
+from dalembert.numerics.native import inlined
 from dalembert.numerics.newton import CONVERGED, NEWTON_TYPE
 from dalembert.numerics.newton import USER_ERROR as NEWTON_USER_ERROR
 from dalembert.numerics.rank import SUSPECT, watch_rank
@@ -83,7 +83,7 @@ from dalembert.numerics.step import (
 )
 
 
-@inner
+@inlined
 def store(run, output, t, row, order):  # type: ignore[no-untyped-def]
     i = run.whole[STORED]
     output.t[i] = t

@@ -16,6 +16,8 @@ from numba.extending import get_cython_function_address, intrinsic
 # the atomic counters cost more than a small kernel), hence no allocation either; division by zero gives inf.
 OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False, "error_model": "numpy"}
 inner = njit(**OPTIONS)
+# An array is passed as seven words, the state of a run as two hundred: on the way of every step there are no calls.
+inlined = njit(forceinline=True, **OPTIONS)
 view = njit(inline="always", **OPTIONS)  # functions that return a slice: without counting, slices cannot cross calls
 
 _WORD = ir.IntType(64)

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dalembert.numerics.native import inner
+from dalembert.numerics.native import inlined
 from dalembert.numerics.newton import (
     AT_DX,
     AT_F,
@@ -86,7 +86,7 @@ def forget(rank: np.ndarray, ranked: np.ndarray, t: float, row: np.ndarray) -> N
     rank[REST], ranked[SEEN] = 0.0, 0
 
 
-@inner
+@inlined
 def least_vector(run, nw):  # type: ignore[no-untyped-def]
     """Solve M x + C^T y = 0, C x = nu into the update of the multipliers' system. Returns |x|."""
     m, begin, nv, n = run.ranked[COUNT], run.ranked[BEGIN], run.ranked[N_V], nw.whole[N]
@@ -102,7 +102,7 @@ def least_vector(run, nw):  # type: ignore[no-untyped-def]
     return np.sqrt(size)
 
 
-@inner
+@inlined
 def remember(run, t, row):  # type: ignore[no-untyped-def]
     """Keep a row that is looked at, and those of the looks before it."""
     n, begin = row.size, PARTS + 4 * run.ranked[COUNT] + run.ranked[N_V]
@@ -115,7 +115,7 @@ def remember(run, t, row):  # type: ignore[no-untyped-def]
         run.rank[begin + i] = row[i]
 
 
-@inner
+@inlined
 def watch_rank(run, multipliers, t, row, factorized):  # type: ignore[no-untyped-def]
     """Look at an accepted row; what is suspected is left in run.ranked[SUSPECT]."""
     m, begin, nv = run.ranked[COUNT], run.ranked[BEGIN], run.ranked[N_V]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from dalembert.numerics.native import inner
+from dalembert.numerics.native import inlined
 from dalembert.status import Status
 
 # what the loop returns: members of Status
@@ -132,13 +132,13 @@ RUN_TYPE = types.NamedTuple(
 OUTPUT_TYPE = types.NamedTuple([_f8, _m8, _i8, _f8, _i8, _m8], Output)
 
 
-@inner
+@inlined
 def copy(source, target):  # type: ignore[no-untyped-def]
     for i in range(source.size):
         target[i] = source[i]
 
 
-@inner
+@inlined
 def combine(run, weights, first, count, start, out, n):  # type: ignore[no-untyped-def]
     """out[:n] = sum of weights[first + i] * row[start + i]."""
     for j in range(n):
@@ -151,7 +151,7 @@ def combine(run, weights, first, count, start, out, n):  # type: ignore[no-untyp
                 out[j] += w * row[j]
 
 
-@inner
+@inlined
 def combine_changes(run, weights, first, count, out, n):  # type: ignore[no-untyped-def]
     """out[:n] = sum of weights[first + i] * (row[1 + i] - row[1]): exactly zero for what does not change.
 

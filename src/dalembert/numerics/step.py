@@ -14,7 +14,7 @@ from dalembert.numerics.control import (
     factor_for,
     weighted_norm,
 )
-from dalembert.numerics.native import call_coefficients, call_kernel, inner
+from dalembert.numerics.native import call_coefficients, call_kernel, inlined, inner
 from dalembert.numerics.newton import (
     AT_D,
     AT_F,
@@ -108,7 +108,7 @@ ALARMING = 0.5  # error that makes a new grid smaller before it has proved itsel
 KEPT = 0.9  # smaller reductions of the step are not worth a new grid
 
 
-@inner
+@inlined
 def set_weights(run, h, reference):  # type: ignore[no-untyped-def]
     """Weights 1/(atol + rtol |y|) of the error test, and from them those of Newton's updates, if there are any."""
     size = abs(h)
@@ -128,7 +128,7 @@ def set_weights(run, h, reference):  # type: ignore[no-untyped-def]
         run.weights[1, j] = w * size ** run.weight_of[1, j] if run.weight_of[1, j] != 0 else w
 
 
-@inner
+@inlined
 def correct(run, stages, t, row):  # type: ignore[no-untyped-def]
     """Project a row onto the constraints, in place."""
     extra = run.scratch[2]
@@ -139,7 +139,7 @@ def correct(run, stages, t, row):  # type: ignore[no-untyped-def]
     return CONVERGED
 
 
-@inner
+@inlined
 def complete(run, multipliers, t, row):  # type: ignore[no-untyped-def]
     """Solve for the multipliers and accelerations that belong to a row, in place."""
     n = row.size
@@ -155,7 +155,7 @@ def complete(run, multipliers, t, row):  # type: ignore[no-untyped-def]
     return code
 
 
-@inner
+@inlined
 def look_after(run, t, row):  # type: ignore[no-untyped-def]
     """Quality and rate of ageing of the formulation's data at a row, into watched[0] and watched[1]."""
     run.watched[2] = t
@@ -163,7 +163,7 @@ def look_after(run, t, row):  # type: ignore[no-untyped-def]
     return call_kernel(run.whole[MONITOR], row.ctypes.data, start + 16, start)
 
 
-@inner
+@inlined
 def still_good(run, t, row, h):  # type: ignore[no-untyped-def]
     """True if the formulation's data serves for the step that made this row."""
     if run.whole[MONITOR] == 0:
@@ -184,7 +184,7 @@ def cause_of(code, otherwise):  # type: ignore[no-untyped-def]
     return otherwise
 
 
-@inner
+@inlined
 def evaluate_stages(run, x, d, new):  # type: ignore[no-untyped-def]
     """The stages of an explicit method, which are its start values."""
     run.counters[RESIDUALS] += run.whole[EXPLICIT]
@@ -196,7 +196,7 @@ def evaluate_stages(run, x, d, new):  # type: ignore[no-untyped-def]
     return CONVERGED if np.isfinite(total) else NEWTON_NOT_FINITE
 
 
-@inner
+@inlined
 def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     """One step of order k and size h into row 0. Returns CONVERGED or a cause (a Status value)."""
     n = run.whole[N_STEP]
@@ -283,7 +283,7 @@ def refine(run, new):  # type: ignore[no-untyped-def]
                     new[j] += w * row[run.source[0, j]]
 
 
-@inner
+@inlined
 def error_of(run, step, stages, which, ago=0):  # type: ignore[no-untyped-def]
     """Weighted local error of order k - 1 + which; or, from differences of rows on a regular grid, some steps ago."""
     n, past = run.whole[N_PAST], min(run.whole[NODES], HISTORY)
@@ -313,7 +313,7 @@ def error_of(run, step, stages, which, ago=0):  # type: ignore[no-untyped-def]
     return run.real[ESTIMATE_SCALE] * weighted_norm(e, run.weights[0], 0, n)
 
 
-@inner
+@inlined
 def accept(run):  # type: ignore[no-untyped-def]
     """Row 0 becomes row 1; the oldest ring position becomes the new row 0."""
     last = run.slots[HISTORY]
@@ -333,7 +333,7 @@ def accept(run):  # type: ignore[no-untyped-def]
         run.peak[i] = max(run.peak[i], abs(row[i]))
 
 
-@inner
+@inlined
 def choose(run, step, stages, error):  # type: ignore[no-untyped-def]
     """Order and size of the next step; called before `accept`."""
     if run.whole[ERROR] != 0:  # failures may have lowered it
