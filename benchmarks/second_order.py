@@ -35,7 +35,7 @@ import numpy as np
 import dalembert as da
 from dalembert.analysis import formulas
 from dalembert.integrators.base import Integrator
-from dalembert.integrators.modified_bdf import GROWTH_LIMITS
+from dalembert.integrators.modified_bdf_formulas import GROWTH_LIMITS
 from dalembert.table import markdown_table, print_table
 
 PROBLEMS = ("particle-on-circle", "particle-8.1.1", "pendulum", "slider-crank", "truck")

@@ -12,7 +12,7 @@ import pytest
 
 import dalembert as da
 from dalembert.analysis import formulas
-from dalembert.integrators.modified_bdf import GROWTH_LIMITS
+from dalembert.integrators.modified_bdf_formulas import GROWTH_LIMITS
 from dalembert.status import OptionError
 
 CIRCLE, STEADY = "particle-on-circle", "particle-8.1.1"  # Wunderlich 2.4.7 and 8.1.1
