@@ -16,7 +16,7 @@ Writes second_order.md and second_order.json:
 Steps for an error are interpolated (both logarithmic; nothing is extrapolated) on the curve of all tolerances, less the
 runs that another one beats in both; for the motion (the larger of q and v) and for lam.
 
-Steps and errors are the same on every machine, times are not: --keep-times measures the former anew and takes the
+Steps and errors do not depend on how busy a machine is, times do: --keep-times measures the former anew and takes the
 latter from the results that are there.
 """
 

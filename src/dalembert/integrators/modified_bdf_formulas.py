@@ -58,6 +58,7 @@ def _series(first_terms: np.ndarray, second_terms: np.ndarray) -> tuple[np.ndarr
 
 # Free terms of order 6: nabla^7 .. nabla^12 of v_n, nabla^8 .. nabla^12 of a_n. Found by a search for a large angle of
 # stability with parasitic roots below 0.78 for small steps (BDF twice of order 5: 0.71) and an error constant of 0.57.
+# benchmarks/order_six.py verifies all this and has such a search.
 FIRST_SERIES, SECOND_SERIES = _series(
     np.array([-0.005861, 0.005824, 0.006304, 0.005151, 0.001083, 0.000231]),
     np.array([0.075176, 0.209024, 0.219337, -0.077432, 0.062468]),
