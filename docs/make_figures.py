@@ -503,6 +503,12 @@ def second_order_runs():
     return table(["problem", "rtol", *(f"`{m}`" for m in dict.fromkeys(r["method"] for r in runs))], rows)
 
 
+def second_order_beside():
+    """Modified BDF beside BDF on the stabilized form at equal tolerance and error, from the same results."""
+    show = runpy.run_path(str(ROOT / "benchmarks" / "second_order.py"))["beside_table"]
+    return table(*show(second_order_results()["beside_stabilized"]))
+
+
 def second_order_ratios():
     """Steps at equal error, from benchmarks/results/second_order.json."""
     ratios = second_order_results()["ratios"]
@@ -778,6 +784,7 @@ TABLES = {
     "advice-study": advice_study,
     "general-linear": general_linear,
     "second-order-runs": second_order_runs,
+    "second-order-beside": second_order_beside,
     "second-order-ratios": second_order_ratios,
     "second-order-speed": second_order_speed,
     "second-order-formulas": second_order_formulas,

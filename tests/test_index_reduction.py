@@ -19,7 +19,7 @@ import dalembert as da
 from dalembert.formulations import Formulation
 from dalembert.formulations.dependent import EXCHANGE
 from dalembert.numerics.runstate import RENEW_QUALITY, WORST_QUALITY
-from dalembert.papers import wunderlich_2005 as thesis
+from dalembert.papers import wunderlich_2005_example as thesis
 from dalembert.papers import wunderlich_2005_reduction as reduction
 from dalembert.runtime.assembly import assemble, make_layout
 from dalembert.runtime.start import initial_row

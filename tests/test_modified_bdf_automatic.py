@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import pairwise
+from math import comb, factorial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 import dalembert as da
 from dalembert.analysis import formulas
-from dalembert.integrators.modified_bdf import GROWTH_LIMITS
+from dalembert.integrators.modified_bdf_formulas import GROWTH_LIMITS
 from dalembert.status import OptionError
 
 CIRCLE, STEADY = "particle-on-circle", "particle-8.1.1"  # Wunderlich 2.4.7 and 8.1.1
@@ -208,6 +209,42 @@ def test_order_six() -> None:
         da.solve(problem.system, (1, 1.1), problem.q0, problem.v0, method=da.ModifiedBDF(6), h=0.01)
     with pytest.raises(OptionError, match="orders are 1 to 5"):
         da.ModifiedBDF(6, variant="thesis")
+
+
+@pytest.mark.parametrize("k", [*ORDERS, 6])
+def test_order_conditions_and_zero_stability(k: int) -> None:
+    """d exact to degree k, e to degree k + 1, no further; all roots but the double 1 well inside the unit circle."""
+    past = -np.arange(13.0)
+    for derivative, (weights, degree) in enumerate(zip(formulas.weights("regular", k), (k, k + 1), strict=True), 1):
+        moments = np.array([weights @ past**m / factorial(m) for m in range(degree + 2)])
+        meant = np.eye(degree + 2)[derivative]
+        assert np.abs(moments - meant)[:-1].max() < 1e-11
+        assert abs(moments[-1]) > 0.1
+    found = formulas.parasitic_roots(formulas.weights("regular", k)[1])
+    if k < 6:  # those of BDF, twice
+        bdf = np.zeros(k + 1)
+        for m in range(1, k + 1):
+            bdf[: m + 1] += np.array([(-1) ** j * comb(m, j) for j in range(m + 1)]) / m
+        expected = np.sort(np.abs(np.roots(np.cumsum(bdf)[:-1])))[::-1]
+        assert found == pytest.approx(np.repeat(expected, 2), rel=1e-5)  # double roots: sqrt(eps)
+    assert found.max(initial=0.0) < 0.78
+
+
+def test_the_guide_states_the_formulas_as_they_are() -> None:
+    """Angles, error constants, growth limits: the table of the guide, to the digits printed."""
+    page = (Path(__file__).parents[1] / "docs" / "guide-second-order.md").read_text(encoding="utf-8")
+    text = page.partition("<!-- second-order-formulas -->")[2].partition("<!-- end second-order-formulas -->")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.strip().splitlines()[2:]]
+    assert [row[0] for row in rows] == ["1", "2", "3", "4", "5", "6"]
+    for k, row in enumerate(rows, 1):
+        angles = {"regular": row[1], "interpolant": row[3]}
+        constants = {"regular": row[2], "interpolant": row[4]}
+        for variant in ("regular", "interpolant") if k < 6 else ("regular",):
+            angle = formulas.angle(variant, k)
+            assert angles[variant] == ("unstable" if np.isnan(angle) else f"{angle:.1f}")
+            assert constants[variant] == f"{abs(formulas.error_constants(variant, k)[1]):.3f}"
+        assert row[5:] == [f"{formulas.growth_limit(k):.2f}", f"{GROWTH_LIMITS[k]:.2f}"]
+    assert "stable within 38 degrees" in page
 
 
 @pytest.mark.parametrize("k", [*ORDERS, 6])

@@ -10,7 +10,9 @@ import pytest
 import dalembert as da
 from dalembert.papers import papers
 from dalembert.papers import wunderlich_2005 as w
+from dalembert.papers import wunderlich_2005_collocation as collocation
 from dalembert.papers import wunderlich_2005_dassl as dassl
+from dalembert.papers import wunderlich_2005_example as example
 from dalembert.papers import wunderlich_2005_truck as runs
 from dalembert.problems import truck
 
@@ -19,7 +21,7 @@ KEYS = {"table", "row", "quantity", "paper", "measured", "agrees", "note"}
 
 @cache
 def tables_8():
-    return w.tables_8()
+    return example.tables_8()
 
 
 def check_rows(rows):
@@ -64,14 +66,14 @@ def test_orders_of_lam_and_the_claim_that_does_not_hold():
 
 def test_steps_made_from_the_printed_counts():
     counts = [13, 14, 15, 16, 17, 18, 21, 23, 25, 26]
-    t = np.concatenate([[0], np.cumsum(w.sequence(counts, 4))])
+    t = np.concatenate([[0], np.cumsum(example.sequence(counts, 4))])
     assert list(np.searchsorted(t, np.arange(1, 11) / 10)) == counts
 
 
 @pytest.mark.parametrize("table", ["table_8_1", "table_8_3", "table_8_4"])
 def test_example_on_prescribed_steps(table):
     """All but one within a factor of 3; positions within 50 % of the printed errors."""
-    rows = w.prescribed_rows(table)
+    rows = example.prescribed_rows(table)
     check_rows(rows)
     expected = [({"method": "modified BDF(2)", "mode": "prescribed", "t": 0.5}, "lam")] if table == "table_8_1" else []
     assert [(row, quantity) for row, quantity, *_ in failing(rows)] == expected
@@ -80,8 +82,63 @@ def test_example_on_prescribed_steps(table):
             assert 0.5 < row["measured"] / row["paper"] < 1.5, row
 
 
+def test_rate_of_the_multiplier_does_not_converge_in_general():
+    """Example 2.4.7: the error of lam' tends to 4 (G G^T)^-1 G q''' = -48 t, that of lam to -8 t h; 8.1.1: order 1."""
+    n, t_end = 160, 1.5
+    sol = w.integrate(w.CIRCLE, collocation.RadauWithRate(2), t_end, h=[0.5 / n] * n, **w.INDEX_3)
+    t = sol.t[n // 2 :]
+    assert sol.extra["lam_dot"][n // 2 :, 0] - 8 * t == pytest.approx(-48 * t, rel=0.02)
+    assert sol.lam[n // 2 :, 0] - 4 * t**2 == pytest.approx(-8 * t * 0.5 / n, rel=0.02)
+    assert not failing(collocation.orders_of_the_rate())
+
+
+def test_rate_by_the_recursion_of_the_thesis():
+    """(6.25a) solved for the L'' of the stages, from any start value: the same lam', and the motion is Radau's."""
+    problem, n, h = da.problems()[w.STEADY], 10, 0.05
+    options = {"h": h, "formulation": "index-3", "projection": None}
+    start = (problem.system, (0.0, n * h), problem.q0, problem.v0)
+    sol = da.solve(*start, method=collocation.RadauWithRate(2), **options)
+    plain = da.solve(*start, method=da.Radau(2), **options)
+    assert all(np.array_equal(getattr(sol, x), getattr(plain, x)) for x in ("q", "v", "a", "lam"))
+    A, b, c = np.array([[5, -1], [9, 3]]) / 12, np.array([9, 3]) / 12, np.array([1 / 3, 1.0])
+    for rate in (1.0, 17.0):  # lam'(0) = 1
+        for i in range(n):
+            # the first stage from what the rows say: its acceleration, then its position, velocity and multiplier
+            a1 = (12 * (sol.v[i + 1] - sol.v[i]) / h - 3 * sol.a[i + 1]) / 9
+            stages = np.array([a1, sol.a[i + 1]])
+            q1, q2 = sol.q[i] + h * c[0] * sol.v[i] + h**2 * (A @ A)[0] @ stages
+            v1, v2 = sol.v[i] + h * A[0] @ stages
+            force = np.array([-q1 - 2 * q1 * v1 * v2, -v1 + 2 * q1 * q2**2])
+            L = np.array([(force - a1) @ [q1, q2] / 2, sol.lam[i + 1, 0]])
+            L_ddot = np.linalg.solve(A @ A, L - sol.lam[i, 0] - c * h * rate) / h**2
+            rate = rate + h * b @ L_ddot
+            assert sol.extra["lam_dot"][i + 1, 0] == pytest.approx(rate, abs=1e-8)
+
+
+def test_table_8_5_has_all_its_columns():
+    rows = [r for r in tables_8() if r["quantity"] == "lam_dot"]
+    check_rows(rows)
+    assert [(r["table"], r["row"]["mode"]) for r in rows] == 10 * [("8.5", "prescribed")] + 10 * [("8.5", "automatic")]
+    assert not failing(rows)
+    assert all(0.5 < r["measured"] / r["paper"] < 1.5 for r in rows if r["row"]["mode"] == "prescribed")
+
+
+def test_numbers_that_differ_say_why():
+    """Near a zero of the printed error, or in far fewer steps; the multiplier on other steps of the same counts."""
+    wrong = [r for r in tables_8() if r["agrees"] is False]
+    assert 0 < len(wrong) <= 6
+    for row in wrong:
+        assert "a zero of the printed error" in row["note"] or "in the thesis" in row["note"], row
+    low, high = example.by_other_steps("table_8_1", "lam", 4)
+    assert low < 0 < 7.34e-4 < high
+    counts = [13, 14, 15, 16, 17]
+    for h in example.other_sequences(counts, 4)[:5]:
+        times = np.concatenate([[0], np.cumsum(h)])
+        assert list(np.searchsorted(times, np.arange(1, 6) / 10)) == counts
+
+
 def test_automatic_modified_bdf_needs_fewer_steps_than_the_thesis():
-    rows = w.automatic_rows("table_8_1", "modified")
+    rows = example.automatic_rows("table_8_1", "modified")
     check_rows(rows)
     assert not failing([r for r in rows if r["quantity"] == "steps"])
     # the thesis begins with tiny steps of order 1: its first errors are smaller
@@ -103,7 +160,7 @@ def test_a_code_in_the_role_of_dassl(there, monkeypatch):
         pytest.importorskip("sksundae")
     monkeypatch.setattr(dassl, "installed", lambda: there)
     dassl.in_the_role_of_dassl.cache_clear()
-    rows = w.role_of_dassl()
+    rows = example.role_of_dassl()
     dassl.in_the_role_of_dassl.cache_clear()
     check_rows(rows)
     assert {r["row"]["method"] for r in rows} == {dassl.IDA if there else dassl.OWN}
@@ -214,7 +271,8 @@ def test_everything(tmp_path):
     assert names == [f"wunderlich_2005_{name}.png" for name in drawn]
     counts = Counter(row["agrees"] for row in rows)
     assert counts[True] > 280
-    # Radau with long steps of its own, three claims of theorem 6.1.1, few others
+    # three claims of theorem 6.1.1, two of the truck at tolerances that the thesis did not use, few others
     wrong = Counter(row["table"] for row in rows if row["agrees"] is False)
     assert set(wrong) <= {"theorem 6.1.1", "8.1", "8.2", "8.3", "8.4", "8.5", "truck"}
-    assert wrong["truck"] <= 4
+    assert wrong["truck"] <= 2
+    assert counts[False] <= 11

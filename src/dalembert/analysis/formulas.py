@@ -66,16 +66,29 @@ def _factorial(n: int) -> float:
     return float(np.prod(np.arange(1.0, n + 1.0)))
 
 
-def largest_roots(variant: Variant, k: int, z: np.ndarray) -> np.ndarray:
-    """Largest modulus (n,) of the solutions q_n = zeta^n for oscillations z (n,)."""
-    d, e = weights(variant, k)
+def moduli(d: np.ndarray, e: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Moduli (n, degree) of the solutions q_n = zeta^n for oscillations z (n,), of the formula with weights d and e."""
     degree = int(np.flatnonzero(e)[-1])
     polynomials = e[None, : degree + 1] - 2 * z.real[:, None] * d[None, : degree + 1]
     polynomials[:, 0] += np.abs(z) ** 2
     companions = np.zeros((z.size, degree, degree))
     companions[:, 0] = -polynomials[:, 1:] / polynomials[:, :1]
     companions[:, 1:, :-1] = np.eye(degree - 1)
-    return np.asarray(np.abs(np.linalg.eigvals(companions)).max(axis=1))
+    return np.asarray(np.abs(np.linalg.eigvals(companions)))
+
+
+def parasitic_roots(e: np.ndarray) -> np.ndarray:
+    """Moduli, largest first, of the roots for q'' = 0 besides the double root 1: below 1 if a formula is zero-stable.
+
+    Examples
+    --------
+    >>> parasitic_roots(weights("regular", 2)[1])
+    array([0.33333333, 0.33333333])
+    """
+    polynomial = np.trim_zeros(e, "b")
+    for _ in range(2):  # divided by 1 - zeta, without remainder: e annihilates 1 and n
+        polynomial = np.cumsum(polynomial)[:-1]
+    return np.asarray(np.sort(np.abs(np.roots(polynomial)))[::-1])
 
 
 @cache
@@ -84,10 +97,15 @@ def angle(variant: Variant, k: int) -> float:
 
     NaN if there is none, not even on the negative axis.
     """
+    return angle_of(*weights(variant, k))
+
+
+def angle_of(d: np.ndarray, e: np.ndarray) -> float:
+    """The angle of the formula with weights d and e."""
 
     def stable(degrees: float) -> bool:
         z = -RADII * np.exp(1j * np.deg2rad(degrees))
-        return bool(largest_roots(variant, k, z).max() <= 1.0 + ON_CIRCLE)
+        return bool(moduli(d, e, z).max() <= 1.0 + ON_CIRCLE)
 
     steps = np.arange(0.0, 91.0, 5.0)
     first = next((i for i, degrees in enumerate(steps) if not stable(degrees)), None)
@@ -102,6 +120,7 @@ def angle(variant: Variant, k: int) -> float:
     return float(low)
 
 
+@cache
 def grid_change(k: int, ratio: float) -> np.ndarray:
     """The matrix (12, 12) that makes past rows a step apart from past rows a step apart when the step changes."""
     run = SimpleNamespace(
@@ -115,7 +134,7 @@ def grid_change(k: int, ratio: float) -> np.ndarray:
     return np.asarray(run.rows[1:])
 
 
-def parasitic_radius(k: int, ratio: float, constrained: bool = False) -> float:
+def parasitic_radius(k: int, ratio: float, constrained: bool = False, e: np.ndarray | None = None) -> float:
     """Growth of what is no solution when the step changes by a ratio, k + 1 steps are taken, and so on.
 
     Parameters
@@ -125,10 +144,12 @@ def parasitic_radius(k: int, ratio: float, constrained: bool = False) -> float:
     constrained
         False: coordinates that move freely, q'' = 0, where the linear functions, which are its solutions, do not count.
         True: coordinates that constraints prescribe, where every new point is exact.
+    e
+        Weights of a_n (13,), if not those of order k.
     """
     step = np.eye(ROWS, k=-1)
     if not constrained:
-        e = weights("regular", k)[1]
+        e = weights("regular", k)[1] if e is None else e
         step[0] = -e[1:] / e[0]
     cycle = np.linalg.matrix_power(step, k + 1) @ grid_change(k, ratio)
     rows = _rows_that_matter(cycle, max(2 * k, k + 3))
@@ -156,9 +177,14 @@ def _rows_that_matter(cycle: np.ndarray, read: int) -> np.ndarray:
 @cache
 def growth_limit(k: int, largest: float = 3.0) -> float:
     """Smallest ratio above 1 at which parasitic solutions grow, to 0.001; ``largest`` if none does below it."""
+    return growth_limit_of(weights("regular", k)[1], k, largest)
+
+
+def growth_limit_of(e: np.ndarray, k: int, largest: float = 3.0) -> float:
+    """The limit of a formula of order k with the weights e of a_n."""
 
     def bounded(ratio: float) -> bool:
-        return all(parasitic_radius(k, ratio, c) <= 1.0 + ON_CIRCLE for c in (False, True))
+        return all(parasitic_radius(k, ratio, c, e) <= 1.0 + ON_CIRCLE for c in (False, True))
 
     ratios = np.arange(1.01, largest, 0.01)
     first = next((r for r in ratios if not bounded(r)), None)

@@ -7,42 +7,30 @@ What is compared, and how:
 - Tables 2.2, 2.3, 3.1, 3.2: error of lam on prescribed steps, example 2.4.7 (lam has the opposite sign here). Four
   decimals are printed; Table 2.2 and the BDF columns of Table 3.2 give numbers above 1 to four significant digits.
   Implicit Euler and BDF are run on the index-3 form without projection.
-- Tables 8.1, 8.3, 8.4, 8.5: example 8.1.1 with step size control. The controller of [W05] is not ours, and its step
-  sizes are not printed, but the numbers of steps up to each time are. "prescribed": our method on a sequence made from
-  those numbers: the start of chapter 4 (h0 = 1e-4, then doubled), equal steps between the printed times afterwards.
-  Between steps polynomials of degree 5 are used, as there. "automatic": our own control at the same tolerances.
-- An automatic run of ModifiedBDF(k) begins with k + 2 points made by BDF on the index-1 form. Runs that end before it
-  takes over say nothing about modified BDF; they are shown, not judged (agrees is None).
-- DASSL columns: our BDF on the same form, judged; and IDA, DASSL's successor, where scikit-sundae is installed (see
-  wunderlich_2005_dassl.py), shown beside it under its own name and not judged.
+- Tables 8.1 to 8.5: example 8.1.1 with step size control, see wunderlich_2005_example.py.
 - The truck of section 8.1.2 is another one here, see wunderlich_2005_truck.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from dalembert.formulations import Index3, MinimalExtension
 from dalembert.integrators import Integrator
 from dalembert.integrators.bdf import BDF
 from dalembert.integrators.modified_bdf import ModifiedBDF
 from dalembert.integrators.radau import Radau
-from dalembert.papers.base import Paper, Row, entry, published, register, within
+from dalembert.papers.base import Paper, Row, entry, published, register
+from dalembert.papers.wunderlich_2005_collocation import orders_of_the_rate
+from dalembert.papers.wunderlich_2005_example import tables_8
 from dalembert.papers.wunderlich_2005_reduction import section_7_2
-from dalembert.papers.wunderlich_2005_runs import CIRCLE, DATA, INDEX_3, STEADY, dassl, integrate, seeds, thesis
+from dalembert.papers.wunderlich_2005_runs import CIRCLE, DATA, INDEX_3, STEADY, integrate, thesis
 from dalembert.papers.wunderlich_2005_truck import truck
 from dalembert.problems.base import problems
-from dalembert.solution import Solution
 
 DECIMALS = 0.5e-4  # half a unit of the last printed digit
-FACTOR = 3
-H0 = 1e-4  # min(1e-3 |TOUT - t0|, 0.5 / ||v0||), [W05, chapter 4], with TOUT = 0.1
 SPAN = 0.5
 COUNTS = {1: (200, 400), 2: (100, 200), 3: (100, 200), 4: (100, 200)}
 PATTERNS: dict[str, tuple[float, ...]] = {"constant": (1.0,), "alternating 1:2": (1.0, 2.0)}
@@ -169,8 +157,9 @@ def orders() -> list[Row]:
         found = slopes(name, Radau(2), (40, 80), "constant", True)
         for what, claimed in (("q", 4), ("v", 3)):
             note = (
-                "slope within 0.3 of the claim. The proof of theorem 6.1.1 bounds the error of one step by O(h^4), "
-                "which gives order 3 in q; the general theory for index 3 has 3, 2, 1 for q, v, lam"
+                "slope within 0.3 of the claim. The proof of theorem 6.1.1 is for ODEs; it bounds the error of a step "
+                "by O(h^4), which gives order 3 in q. For index 3 theory has 3, 2, 1 for q, v, lam; v and lam gain an "
+                "order where G q''' = 0, as in example 8.1.1 (see wunderlich_2005_collocation.py)"
             )
             agrees = abs(found[what] - claimed) <= 0.3
             row = {"method": "Radau IIA, 2 stages", "problem": name}
@@ -178,154 +167,9 @@ def orders() -> list[Row]:
     return rows
 
 
-# ---------------------------------------------------------------------- example 8.1.1: Tables 8.1 to 8.5
-PARTS = {"q1": ("q", 0), "q2": ("q", 1), "v1": ("v", 0), "v2": ("v", 1), "lam": ("lam", 0)}
-TOLERANCES: dict[str, Any] = {"rtol": 1e-4, "atol": (1e-4, 1e-4, 1e-2, 1e-2)}
-PRESCRIBED = "steps made from the printed counts"
-
-
-def sequence(counts: Sequence[int], constant: int) -> list[float]:
-    """Steps with the printed numbers of steps up to t = 0.1, 0.2, ...: constant, doubled, then equal between times."""
-    h = [H0] * constant
-    while len(h) < counts[0]:
-        h.append(2 * h[-1])
-    for before, after in pairwise(counts):
-        h += [0.1 / (after - before)] * (after - before)
-    return h
-
-
-def interpolate(sol: Solution, what: str, t: float, degree: int = 5) -> np.ndarray:
-    """The polynomial through the last points up to the first one behind t [W05, chapter 4]."""
-    last = max(int(np.searchsorted(sol.t, t)), degree)
-    x, y = sol.t[last - degree : last + 1], getattr(sol, what)[last - degree : last + 1]
-    weights = [np.prod((t - np.delete(x, j)) / (x[j] - np.delete(x, j))) for j in range(x.size)]
-    return np.array(weights) @ y
-
-
-def _columns(sol: Solution, times: Sequence[float], names: Sequence[str], own: bool) -> dict[str, np.ndarray]:
-    """Errors at the printed times, by our dense output or by polynomials of degree 5, and steps taken so far."""
-    reference = problems()[STEADY].reference
-    assert reference is not None
-    out: dict[str, np.ndarray] = {"steps": np.searchsorted(sol.t, np.array(times) - 1e-12).astype(float)}
-    for name in names:
-        what, i = PARTS[name]
-        found = [getattr(sol(t), what)[i] if own else interpolate(sol, what, t)[i] for t in times]
-        out[name] = np.abs(np.array(found) - [reference(t)[what][i] for t in times])
-    return out
-
-
-@cache
-def prescribed(table: str) -> dict[str, np.ndarray]:
-    """Columns of a table by the method of [W05] on steps made from the printed counts."""
-    printed = published(DATA)[table]
-    runge_kutta = table == "table_8_4"
-    counts = (printed if runge_kutta else printed["modified"])["steps"]
-    h = sequence(counts, 3 if runge_kutta else 4)
-    method = Radau(2) if runge_kutta else thesis(2)
-    form = MinimalExtension("full", dependent=["y"]) if table == "table_8_3" else Index3()  # (8.5) or (8.1)
-    sol = integrate(STEADY, method, sum(h), h=h, formulation=form, projection=None)
-    return _columns(sol, printed["t"], ("q1", "q2", "v1", "v2", "lam"), own=False)
-
-
-AUTOMATIC: dict[tuple[str, str], tuple[str, Integrator, dict[str, Any]]] = {
-    ("table_8_1", "modified"): ("modified BDF(2), index 3", ModifiedBDF(2), {"first_step": H0, **TOLERANCES}),
-    ("table_8_1", "dassl"): ("BDF, index 3", BDF(), {**INDEX_3, **TOLERANCES}),
-    ("table_8_2", "dassl"): ("BDF, GGL", BDF(), {"formulation": "stabilized-index-2", "rtol": 1e-4, "atol": 1e-4}),
-    ("table_8_3", "dassl"): ("BDF, minimal extension", BDF(), {"formulation": "minimal-extension", **TOLERANCES}),
-    ("table_8_4", "runge-kutta"): ("Radau(2), index 3", Radau(2), {**INDEX_3, "first_step": H0, **TOLERANCES}),
-}
-
-
-@cache
-def automatic(table: str, column: str) -> tuple[dict[str, np.ndarray], bool]:
-    """Columns of a table by our step size control; whether the method named made the run, not its starter."""
-    _, method, options = AUTOMATIC[table, column]
-    options = {**options, "atol": np.array(options["atol"])}
-    sol = integrate(STEADY, method, 1.0, **options)
-    own = not isinstance(method, ModifiedBDF) or sol.stats.steps > seeds(method.highest)
-    return _columns(sol, published(DATA)[table]["t"], ("q1", "q2", "v1", "v2", "lam"), own=True), own
-
-
-def _label(table: str, quantity: str) -> str:
-    if table == "table_8_4":
-        return "8.5" if quantity in ("v1", "v2") else "8.4"
-    return table.removeprefix("table_").replace("_", ".")
-
-
-def prescribed_rows(table: str) -> list[Row]:
-    """Errors of the method of the thesis beside the printed ones."""
-    printed = published(DATA)[table]
-    columns = printed if table == "table_8_4" else printed["modified"]
-    method = "Radau(2)" if table == "table_8_4" else "modified BDF(2)"
-    measured = prescribed(table)
-    rows = []
-    for quantity in (x for x in PARTS if x in columns):
-        for t, paper, value in zip(printed["t"], columns[quantity], measured[quantity], strict=True):
-            agrees, note = within(paper, float(value), FACTOR)
-            note += f"; {PRESCRIBED}"
-            row = {"method": method, "mode": "prescribed", "t": t}
-            rows.append(entry(_label(table, quantity), row, quantity, paper, value, agrees, note))
-    return rows
-
-
-def automatic_rows(table: str, column: str) -> list[Row]:
-    """Errors and steps of our own step size control beside the printed ones."""
-    printed = published(DATA)[table]
-    columns = printed if table == "table_8_4" else printed[column]
-    measured, own = automatic(table, column)
-    rows = []
-    for quantity in (x for x in ("steps", *PARTS) if x in columns):
-        for i, t in enumerate(printed["t"]):
-            paper, value = columns[quantity][i], float(measured[quantity][i])
-            if quantity == "steps":
-                agrees, note = value <= paper, "at most as many steps"
-            else:
-                agrees, note = within(paper, value, FACTOR)
-                if table == "table_8_4" and not agrees:
-                    note += "; fewer steps; before t = 1 it is the dense output between long steps that is off"
-                elif column == "dassl" and not agrees:
-                    note += "; far fewer steps at the same tolerances"
-            row = {"method": AUTOMATIC[table, column][0], "mode": "automatic", "t": t}
-            line = entry(_label(table, quantity), row, quantity, paper, value, agrees, note)
-            if not own:
-                line["agrees"] = None
-                line["note"] = f"not judged: all points are made by the starter. {note}"
-            rows.append(line)
-    return rows
-
-
-def tables_8() -> list[Row]:
-    """Tables 8.1 to 8.5."""
-    rows = [row for table in ("table_8_1", "table_8_3", "table_8_4") for row in prescribed_rows(table)]
-    rows += [row for table, column in AUTOMATIC for row in automatic_rows(table, column)]
-    return rows + role_of_dassl()
-
-
-def role_of_dassl() -> list[Row]:
-    """Table 8.1, columns of DASSL, by another general DAE code on the first-order index-3 system."""
-    points = dassl(STEADY)
-    printed = published(DATA)["table_8_1"]
-    reference = problems()[STEADY].reference
-    assert reference is not None
-    rows = []
-    for i, t in enumerate(printed["t"]):
-        last = int(np.searchsorted(points.t, t - 1e-12))
-        exact = reference(points.t[last])
-        found = {
-            "steps": float(last), "q1": abs(points.q[last, 0] - exact["q"][0]),
-            "lam": abs(points.lam[last, 0] - exact["lam"][0]),
-        }  # fmt: skip
-        for quantity, value in found.items():
-            row = {"method": points.code, "mode": "automatic", "t": t}
-            note = f"not judged: {points.code} in the role of DASSL; errors at the first step behind t"
-            line = entry("8.1", row, quantity, printed["dassl"][quantity][i], float(value), False, note)
-            rows.append(line | {"agrees": None})
-    return rows
-
-
 def run(folder: Path | None = None) -> list[Row]:
     """All rows; given a folder, also all figures."""
-    rows = [*table_2_2(), *table_2_3(), *table_3_1(), *table_3_2(), *orders(), *section_7_2()]
+    rows = [*table_2_2(), *table_2_3(), *table_3_1(), *table_3_2(), *orders(), *orders_of_the_rate(), *section_7_2()]
     rows += [*tables_8(), *truck()]
     if folder is not None:
         from dalembert.papers.wunderlich_2005_figures import figures
@@ -346,7 +190,11 @@ PAPER = register(
             'steps under "7.19".',
             "(7.6), (7.14), (7.22), (7.31): the factor 2 of dG/dt v belongs to g_tq v alone if dG/dt is the total "
             "derivative; in (8.4) the last term must contain eta', not lam'.",
-            "Table 8.5, lam': the derivative of the multiplier is not computed here.",
+            "Table 8.5, lam': the slope of the parabola through the multipliers of the stages, whatever lam'(0) is. By "
+            "Radau IIA with two stages it has order 0 in general (a constant error 4 (G G^T)^-1 G q''') and order 1 in "
+            "example 8.1.1, where G q''' = 0.",
+            "Tables 8.1 to 8.5 print errors at single times, which change sign between them; where a printed error is "
+            "near such a zero, its row says so.",
             "Table 3.3: the sign of the second term of alpha_1 in BDF(1,2,2) must be plus; with the printed minus "
             "Table 3.2 does not come out.",
             "Theorem 6.1.1 claims order 4 in q for Radau IIA with two stages; it is 3.",

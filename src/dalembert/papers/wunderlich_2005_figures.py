@@ -11,6 +11,7 @@ import numpy as np
 from dalembert.integrators.bdf import BDF
 from dalembert.integrators.modified_bdf import ModifiedBDF
 from dalembert.papers import wunderlich_2005 as w
+from dalembert.papers import wunderlich_2005_example as example
 from dalembert.papers import wunderlich_2005_runs as runs
 from dalembert.papers import wunderlich_2005_truck as truck
 from dalembert.papers.base import published
@@ -81,7 +82,7 @@ def draw_example() -> Any:
         printed = published(runs.DATA)[table]
         columns = printed if table == "table_8_4" else printed["modified"]
         for name, color, marker, label in (("q1", BLUE, "s", "q₁"), ("lam", GREEN, "o", "λ")):
-            measured = w.prescribed(table)[name]
+            measured = example.prescribed(table)[name]
             axis.semilogy(printed["t"], measured, color=color, marker=marker, markersize=5, linewidth=1.3, label=label)
             last = "Wunderlich 2005" if name == "lam" else None
             axis.semilogy(printed["t"], columns[name], "+", color=BLACK, markersize=9, markeredgewidth=1.4, label=last)
@@ -100,7 +101,7 @@ def draw_multiplier() -> Any:
     assert reference is not None
     other = runs.dassl(runs.STEADY)
     counts = printed["modified"]["steps"]
-    h = w.sequence(counts, 4)
+    h = example.sequence(counts, 4)
     ours = runs.integrate(runs.STEADY, runs.thesis(2), sum(h), h=h, projection=None)
     fine: Any = np.linspace(0.0, 1.0, 201)
     axes[0, 0].plot(fine, reference(fine)["lam"][:, 0], color=BLACK, linewidth=1.2, label="exact")

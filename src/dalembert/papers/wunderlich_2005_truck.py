@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dalembert.analysis.compare import front, time_at
 from dalembert.integrators import Integrator
 from dalembert.integrators.bdf import BDF
 from dalembert.integrators.modified_bdf import ModifiedBDF
@@ -39,6 +40,8 @@ TRUCK_FIXED: dict[str, tuple[Integrator, dict[str, Any]]] = {
     }.items()
 }
 TRUCK_TOLERANCES = (1e-4, 1e-5, 1e-6)
+CURVE = tuple(float(x) for x in 10.0 ** -np.arange(3.0, 8.1, 0.5))  # tolerances of BDF(2), for steps at equal error
+SAME_ORDER = "BDF(2), index 3"
 TRUCK_STEPS = 1000
 STRAIGHT = (
     "not judged: the hinge is nearly linear in this motion (pitch below 0.01), so that BDF keeps its velocity "
@@ -74,6 +77,16 @@ def multiplier_quality(sol: Solution) -> dict[str, float]:
     fine = truck_reference()(np.linspace(0.0, 20.0, 4001)).lam
     variation = np.abs(np.diff(sol.lam, axis=0)).sum() / np.abs(np.diff(fine, axis=0)).sum()
     return {"lam error": float(np.abs(sol.lam - exact).max()), "variation of lam": float(variation)}
+
+
+@cache
+def steps_for(error: float) -> float:
+    """Steps that BDF of order 2 on index 3 needs for an error of lam, interpolated."""
+    runs = [truck_run(SAME_ORDER, tol) for tol in CURVE]
+    steps, mark = time_at(front([(multiplier_quality(sol)["lam error"], sol.stats.steps) for sol in runs]), error)
+    if mark:
+        raise RuntimeError(f"{SAME_ORDER} on the truck: an error of lam of {error:g} N is outside of its curve.")
+    return steps
 
 
 def _order(name: str) -> str:
@@ -126,10 +139,17 @@ def truck() -> list[Row]:
         if row["method"] == "modified BDF(2)":
             claim = printed["modified_steps"] / printed["dassl_steps"]
             ratio = sol.stats.steps / plain.stats.steps
-            note = (
-                "the claim of section 8.1.2: fewer steps than BDF on index 3 (ratio below 1); here that BDF does not "
-                f"test the error of lam, and goes up to order 5{remark}"
-            )
+            equal = sol.stats.steps / steps_for(found["lam error"])
+            note = "the claim of section 8.1.2: fewer steps than BDF on index 3 (ratio below 1)"
+            if ratio >= 1:
+                times = other["lam error"] / found["lam error"]
+                note += (
+                    "; it was made for rtol = 1e-3 and atol = 1e-4. The BDF here has orders up to 5, so that order 2 "
+                    f"must need more steps as the tolerance falls; its error of lam, not tested, is {times:.0f} times "
+                    f"as large. Beside BDF of order 2 at equal error of lam the ratio is {equal:.2f}"
+                )
             quantity = "steps, ratio to BDF on index 3"
-            rows.append(entry("truck", dict(row), quantity, round(claim, 2), ratio, ratio < 1, note))
+            rows.append(entry("truck", dict(row), quantity, round(claim, 2), ratio, ratio < 1, note + remark))
+            quantity, note = "steps, ratio to BDF(2) on index 3 at equal error of lam", "below 1: fewer steps"
+            rows.append(entry("truck", dict(row), quantity, None, equal, equal < 1, note + remark))
     return rows
