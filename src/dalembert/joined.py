@@ -8,6 +8,7 @@ the system with all its constraints; those of released constraints are zero, and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from dalembert.model.released import full_system, released_names, widen
 from dalembert.numerics import runstate
 from dalembert.numerics.compiled import evaluate as evaluate_dense
+from dalembert.numerics.flat import flatten
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
 from dalembert.runtime import report
 from dalembert.runtime.jumps import Jumps
@@ -32,18 +34,18 @@ def make_solution(story: Story, plan: Plan, jumps: Jumps | None = None) -> Solut
     status, error = _status(story)
     first = segments[0].work.assembly.system
     found = [_event_states(segments, i, jumps, plan.forward) for i in range(last.events.count)]
-    t = np.concatenate([s.times for s in segments]) if plan.t_eval is None else plan.t_eval[: _stored(segments)]
+    t = _one_after_the_other([s.times for s in segments]) if plan.t_eval is None else plan.t_eval[: _stored(segments)]
     return Solution(
         t=t,
         parts=_joined([split(s, s.result.rows) for s in segments]),
         status=status,
         message=_message(story, status, error),
         stats=_stats(segments),
-        names={**{k: tuple(x) for k, x in system.names.items()}, "v": tuple(system.velocity_names)},
+        names=system.all_names.copy(),
         t_events=[state.t for state in found],
         events=found,
-        orders=np.concatenate([s.result.orders for s in segments]),
-        parameters={k: np.asarray(x).tolist() for k, x in first.parameters.unflatten(segments[0].work.p).items()},
+        orders=_one_after_the_other([s.result.orders for s in segments]),
+        parameters=first.parameters.as_dict(segments[0].work.p),
         system_name=system.name,
         dense=plan.t_eval is None,
         evaluator=lambda times: _dense(segments, times, plan.forward),
@@ -53,7 +55,7 @@ def make_solution(story: Story, plan: Plan, jumps: Jumps | None = None) -> Solut
         # on a group dense output takes the model
         hermite=tuple(bool(s.result.state.places[0]) and system.space.flat for s in segments),
         jumps=tuple(jumps.record) if jumps is not None else (),
-        breaks=tuple(np.cumsum([s.result.t.size for s in segments[:-1]]).tolist()),
+        breaks=tuple(accumulate(s.result.t.size for s in segments[:-1])),
     )
 
 
@@ -61,11 +63,17 @@ def split(segment: Segment, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Parts of rows (nt, n) by name, multipliers at their places in the full system."""
     layout, system = segment.work.assembly.layout, segment.work.assembly.system
     out = {name: rows[:, layout.slice(name)] for name in PARTS}
-    return {**out, **{kind: widen(system, kind, out[kind]) for kind in ("lam", "mu")}}
+    if released_names(system):
+        out.update({kind: widen(system, kind, out[kind]) for kind in ("lam", "mu")})
+    return out
 
 
 def _joined(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     return {name: np.concatenate([p[name] for p in parts]) for name in PARTS} if len(parts) > 1 else parts[0]
+
+
+def _one_after_the_other(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
 def _stored(segments: Sequence[Segment]) -> int:
@@ -109,15 +117,15 @@ def _stats(segments: Sequence[Segment]) -> Stats:
         warnings=tuple(text for s in segments for text in s.result.passages),
     )
     for s in segments:
-        whole, counters = s.result.state.whole, s.result.state.counters
-        out.steps += int(whole[runstate.STEPS])
-        out.rejected += int(whole[runstate.REJECTED])
-        out.newton_failures += int(whole[runstate.FAILURES])
-        out.projections += int(whole[runstate.PROJECTIONS])
-        out.residuals += int(counters[RESIDUALS])
-        out.newton_iterations += int(counters[ITERATIONS])
-        out.factorizations += int(counters[FACTORIZATIONS])
-        out.lapack_factorizations += int(counters[LAPACK]) if s.work.assembly.step.plan is not None else 0
+        whole, counters = s.result.state.whole.tolist(), s.result.state.counters.tolist()
+        out.steps += whole[runstate.STEPS]
+        out.rejected += whole[runstate.REJECTED]
+        out.newton_failures += whole[runstate.FAILURES]
+        out.projections += whole[runstate.PROJECTIONS]
+        out.residuals += counters[RESIDUALS]
+        out.newton_iterations += counters[ITERATIONS]
+        out.factorizations += counters[FACTORIZATIONS]
+        out.lapack_factorizations += counters[LAPACK] if s.work.assembly.step.plan is not None else 0
     out.jacobians = out.factorizations
     return out
 
@@ -162,10 +170,8 @@ def _dense_within(segment: Segment, times: np.ndarray) -> dict[str, np.ndarray]:
     fresh.set_invariants(segment.phi0)
     out = np.empty((times.size, assembly.layout.n))
     low, high = sorted((result.t[0], result.t[-1]))
-    failures = evaluate_dense()(
-        result.state, fresh.dense, fresh.multipliers, result.t, result.rows, result.orders,
-        np.clip(times, low, high), out,
-    )  # fmt: skip
+    arrays = flatten(result.state, fresh.dense, fresh.multipliers)
+    failures = evaluate_dense()(*arrays, result.t, result.rows, result.orders, np.clip(times, low, high), out)
     if failures:
         raise ValueError(f"{failures} of {times.size} points could not be put back onto the constraints.")
     return split(segment, out)

@@ -19,12 +19,13 @@ from dalembert.integrators.base import Integrator, StepData, StepEquations
 from dalembert.integrators.positions import lifted, local_form
 from dalembert.model.point import Environment
 from dalembert.model.system import System
-from dalembert.numerics.compiled import map_rows, single_stage
+from dalembert.numerics.compiled import fit, map_rows, row_scales, single_stage
 from dalembert.numerics.kernels import Request, build_kernels
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.multipliers import multiplier_stage
-from dalembert.numerics.newton import AT_D, N_COUNTERS, N_DATA, N_MEMORY, PATTERN, Newton
+from dalembert.numerics.newton import AT_D, AT_LU, N_COUNTERS, N_DATA, N_MEMORY, PATTERN, Newton
 from dalembert.numerics.nonlinear import Nonlinear
+from dalembert.numerics.opening import N_BLOCKS, RATE, work_size
 from dalembert.numerics.projection import Projection, between_steps
 from dalembert.numerics.runstate import N_NUMBERS
 from dalembert.numerics.stage import INDEX, Stage, StageData, StageSystem
@@ -52,12 +53,12 @@ class Assembly:
     weakness: str  # of the method with this formulation, for the message if steps fail
     matrix_entries: np.ndarray  # where the numbers of the kernel "matrices" stand in [vec(M); vec([G; K])]
 
-    @property
+    @cached_property
     def n_step(self) -> int:
         """Unknowns of a step: the row without the accelerations."""
         return self.step.n
 
-    @property
+    @cached_property
     def parameters_at(self) -> int:
         """Where the parameters begin in the data of the step."""
         return 2 + N_NUMBERS + 2 * self.n_past + self.n_last
@@ -67,9 +68,7 @@ class Assembly:
         step, stages, dense, multipliers = self._untouched
         mine = _fresh(stages[0]), _fresh(stages[1]), _fresh(stages[2])
         between = mine if dense is stages else (_fresh(dense[0]), _fresh(dense[1]), _fresh(dense[2]))
-        work = Workspace(self, Newton(*(x.copy() for x in step)), mine, between, _fresh(multipliers), p)
-        work.set_invariants(np.zeros(self.system.nphi))
-        return work
+        return Workspace(self, _copied(step), mine, between, _fresh(multipliers), p)
 
     @cached_property
     def _untouched(self) -> tuple[Newton, tuple[Stage, Stage, Stage], tuple[Stage, Stage, Stage], Stage]:
@@ -80,8 +79,42 @@ class Assembly:
 
     def _bind(self, systems: list[StageSystem]) -> tuple[Stage, Stage, Stage]:
         bound = [s.bind(self.kernels) for s in systems]
-        bound += [empty_stage() for _ in range(MAX_STAGES - len(bound))]
+        bound += [NO_STAGE] * (MAX_STAGES - len(bound))
         return bound[0], bound[1], bound[2]
+
+    @cached_property
+    def parameter_places(self) -> tuple[int, ...]:
+        """Where parameters begin in the numbers of the step, the stages (between steps, too) and the multipliers."""
+        step, stages, dense, multipliers = self._untouched
+        after = [*stages[: len(self.stages)], *(() if dense is stages else dense[: len(self.dense)]), multipliers]
+        places = [step.whole[AT_D] + self.parameters_at, *(s.newton.whole[AT_D] + 1 + self.layout.n for s in after)]
+        return tuple(int(x) for x in places)
+
+    # ------------------------------------------------------------------ what `numerics.opening` wants to know
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        s, layout = self.system, self.layout
+        at_q = layout.slice("q").start if s.space.flat and s.nq == s.nv else -1
+        return np.array([s.nv, s.nlam, s.nmu, self.kernels["levels"].n_out, at_q, layout.slice("v").start])
+
+    @cached_property
+    def work_size(self) -> int:
+        s = self.system
+        return work_size(s.nv, s.nlam + s.nmu, self.kernels["levels"].n_out)
+
+    @cached_property
+    def blocks(self) -> np.ndarray:
+        out = np.zeros(N_BLOCKS, dtype=np.int64)
+        out[:RATE] = [*(self.layout.slice(x).start for x in ("q", "v", "a")), self.system.nq, self.system.nv]
+        out[RATE] = self.kernels["rate"].address if "rate" in self.kernels else 0
+        return out
+
+    @cached_property
+    def level_places(self) -> dict[str, slice]:
+        """Where g, g', k and the invariants are in the output of the kernel "levels"."""
+        s = self.system
+        edges = np.cumsum([0, s.nlam, s.nlam, s.nmu, s.nphi]).tolist()
+        return {name: slice(*edges[i : i + 2]) for i, name in enumerate(("g", "g_dot", "k", "phi"))}
 
     def evaluate(self, name: str, t: np.ndarray, rows: np.ndarray, p: np.ndarray) -> np.ndarray:
         """A kernel of (row, [t, p]) along a run: t (nt,), rows (nt, n) -> (nt, n_out)."""
@@ -95,8 +128,13 @@ class Assembly:
 
     def take_error(self) -> BaseException | None:
         """An exception raised by a Python function of the model during a run, if any."""
-        errors = [e for e in (kernel.take_error() for kernel in self.kernels.values()) if e is not None]
+        errors = [e for e in (kernel.take_error() for kernel in self._in_python) if e is not None]
         return errors[0] if errors else None
+
+    @cached_property
+    def _in_python(self) -> list[Kernel]:
+        """Kernels that can raise an exception."""
+        return [kernel for kernel in self.kernels.values() if type(kernel) is not Kernel]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,18 +148,41 @@ class Workspace:
     multipliers: Stage
     p: np.ndarray
 
+    def __post_init__(self) -> None:
+        for real, start in zip(self._numbers, self.assembly.parameter_places, strict=True):
+            real[start : start + self.p.size] = self.p
+
+    @cached_property
+    def flat(self) -> tuple[np.ndarray, ...]:
+        """All of them, as the compiled loop takes them."""
+        a, b, c = self.stages
+        d, e, f = self.dense
+        return (*self.step, *_flat(a), *_flat(b), *_flat(c), *_flat(d), *_flat(e), *_flat(f), *_flat(self.multipliers))
+
     @property
     def n_stages(self) -> int:
         return len(self.assembly.stages)
 
+    @property
+    def _numbers(self) -> list[np.ndarray]:
+        """The arrays that parameters stand in, see `Assembly.parameter_places`."""
+        dense = () if self.dense is self.stages else self.dense[: len(self.assembly.dense)]
+        return [self.step.real, *(s.newton.real for s in (*self.stages[: self.n_stages], *dense, self.multipliers))]
+
+    @cached_property
+    def _data(self) -> np.ndarray:
+        """[t, p], with whatever t was last."""
+        return np.concatenate([[0.0], self.p])
+
+    def data(self, t: float) -> np.ndarray:
+        """[t, p], the second argument of kernels that evaluate the model."""
+        self._data[0] = t
+        return self._data
+
     def set_invariants(self, phi0: np.ndarray) -> None:
-        """Write the parameters and the values of the invariants into the data of all systems."""
-        n = self.assembly.layout.n
-        start = self.assembly.parameters_at
-        data_of(self.step)[start : start + self.p.size] = self.p
-        n_dense = len(self.assembly.dense)
-        for stage in (*self.stages[: self.n_stages], *self.dense[:n_dense], self.multipliers):
-            data_of(stage.newton)[1 + n :] = np.concatenate([self.p, phi0])
+        """Write the values of the invariants into the data of all stages."""
+        for real, start in zip(self._numbers[1:], self.assembly.parameter_places[1:], strict=True):
+            real[start + self.p.size : start + self.p.size + phi0.size] = phi0
 
     def set_data(self, values: np.ndarray) -> None:
         """Write the numbers of the formulation."""
@@ -129,16 +190,14 @@ class Workspace:
 
     def levels(self, t: float, row: np.ndarray) -> dict[str, np.ndarray]:
         """Residuals g, g_dot, k and invariants phi at a row."""
-        s = self.assembly.system
-        out = self.assembly.kernels["levels"](row, np.concatenate([[t], self.p]))
-        edges = np.cumsum([0, s.nlam, s.nlam, s.nmu, s.nphi])
-        return {n: out[edges[i] : edges[i + 1]] for i, n in enumerate(("g", "g_dot", "k", "phi"))}
+        out = self.assembly.kernels["levels"](row, self.data(t))
+        return {name: out[place] for name, place in self.assembly.level_places.items()}
 
     def matrices(self, t: float, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mass matrix (nv, nv) and constraint matrix [G; K] (nlam + nmu, nv) at a row."""
         s = self.assembly.system
         out = np.zeros(s.nv * (s.nv + s.nlam + s.nmu))
-        out[self.assembly.matrix_entries] = self.assembly.kernels["matrices"](row, np.concatenate([[t], self.p]))
+        out[self.assembly.matrix_entries] = self.assembly.kernels["matrices"](row, self.data(t))
         mass = out[: s.nv**2].reshape(s.nv, s.nv, order="F")
         return mass, out[s.nv**2 :].reshape(s.nlam + s.nmu, s.nv, order="F")
 
@@ -161,14 +220,27 @@ class Workspace:
 
     def _run(self, stage: Stage, t: float, row: np.ndarray, tolerance: float) -> int:
         counters = np.zeros(N_COUNTERS, dtype=np.int64)
-        extra = np.zeros(stage.real.size + 1)
-        return int(single_stage()(stage, float(t), row, extra, tolerance, counters))
+        extra = np.empty(stage.real.size + 1)
+        return single_stage()(*_flat(stage), float(t), row, extra, tolerance, counters)
+
+    def fit(self, t: float, row: np.ndarray, tolerance: float) -> int:
+        """Is a row fit to start from? 0, or what is in doubt, see `numerics.opening`."""
+        a, kernels = self.assembly, self.assembly.kernels
+        levels, matrices = kernels["levels"].address, kernels["matrices"].address
+        work = np.empty(a.work_size)
+        return fit()(levels, matrices, a.matrix_entries, a.sizes, row, self.data(t), tolerance, work)
+
+    def row_scales(self, t: float, row: np.ndarray, out: np.ndarray) -> bool:
+        """1 / |C_i| in the metric of the mass matrix (m,), in place; False if that matrix is not clearly regular."""
+        a, work = self.assembly, np.empty(self.assembly.work_size)
+        matrices = a.kernels["matrices"].address
+        return row_scales()(matrices, a.matrix_entries, a.sizes, row, self.data(t), work, out) == 1
 
 
 def make_layout(system: System, method: Integrator, formulation: Formulation) -> Layout:
     """The row of a formulation: its unknowns, then what is solved for afterwards, accelerations last."""
     known: dict[Any, Layout] = system.__dict__.setdefault("_layouts", {})
-    key = method.equations_key, repr(formulation), method.hermite_order
+    key = method.equations_key, formulation, method.hermite_order
     if key not in known:
         known[key] = _make_layout(system, method, formulation)
     return known[key]
@@ -357,6 +429,8 @@ def _level_requests(system: System, layout: Layout) -> tuple[list[Request], ca.S
         Request("levels", row, data, ca.vertcat(point.g, point.g_dot, point.k, point.phi), env),
         Request("matrices", row, data, both.nz[:], env, rare=True),
     ]
+    if system.nq and not system.space.flat:
+        out.append(Request("rate", row, data, ca.densify(ca.SX(system.space.rate(part["q"], part["v"]))), env))
     if system.energy is not None:
         out.append(Request("energy", row, data, point.energy, env))
     return out, both
@@ -421,14 +495,29 @@ def _sample_numbers(
     return [formulation.sample_data(system, x.reshape(unknown.shape, order="F")) for x in C]
 
 
-def empty_stage() -> Stage:
-    """Stands where a run has fewer stages than there is room for; does nothing."""
-    newton = Newton(np.zeros(PATTERN, dtype=np.int64), np.zeros(N_MEMORY))
-    return Stage(newton, np.zeros(INDEX, dtype=np.int64), np.zeros(0))
+# stands where a run has fewer stages than there is room for; nothing reads or writes it
+NO_STAGE = Stage(
+    Newton(np.zeros(PATTERN, dtype=np.int64), np.zeros(N_MEMORY)), np.zeros(INDEX, dtype=np.int64), np.zeros(0)
+)
 
 
 def _fresh(stage: Stage) -> Stage:
-    return Stage(Newton(*(x.copy() for x in stage.newton)), stage.whole.copy(), stage.real.copy())
+    """With copies of what a run writes to."""
+    if stage is NO_STAGE:
+        return stage
+    return Stage(_copied(stage.newton), stage.whole, stage.real.copy())
+
+
+def _copied(newton: Newton) -> Newton:
+    """A copy but for the matrix, which is not there before the first factorisation."""
+    used, real = newton.whole[AT_LU], np.empty(newton.real.size)
+    real[:used] = newton.real[:used]
+    return Newton(newton.whole.copy(), real)
+
+
+def _flat(stage: Stage) -> tuple[np.ndarray, ...]:
+    """The arrays of a stage, as compiled functions take them."""
+    return (*stage.newton, stage.whole, stage.real)
 
 
 def data_of(newton: Newton) -> np.ndarray:

@@ -29,6 +29,7 @@ from dalembert.runtime.plan import Plan
 from dalembert.runtime.prepare import (
     Initial,
     assembly_for,
+    check_pair,
     first_step,
     make_starter,
     prepare_start,
@@ -124,9 +125,11 @@ class Segment:
     @property
     def times(self) -> np.ndarray:
         """Stored times; a declared discontinuity has the time that was declared, not the one beside it."""
-        t = self.result.t.copy()
-        t[t == self.options.t0] = self.start.t
-        t[t == self.options.t1] = self.stop
+        t = self.result.t
+        if (self.start.t, self.stop) != (self.options.t0, self.options.t1):
+            t = t.copy()
+            t[t == self.options.t0] = self.start.t
+            t[t == self.options.t1] = self.stop
         return t
 
     @property
@@ -221,7 +224,7 @@ def prepare(start: Start, plan: Plan, steps: int, evaluated: int, before: Sequen
     """Compile what is not yet compiled, make the start complete, choose the first step."""
     begin = time.perf_counter()
     system, method, form = start.system, start.method, start.formulation
-    method.check(system, form)
+    check_pair(system, method, form)
     stop = plan.next_stop(start.t)
     options = Options(
         t0=plan.beside(start.t, 1),
@@ -242,7 +245,7 @@ def prepare(start: Start, plan: Plan, steps: int, evaluated: int, before: Sequen
     if options.steps is not None:
         method.check_steps(options.steps, options.t1 - options.t0)
     if not before:
-        arguments.check_tolerances(options, np.abs(row[layout.indices(("q", "v", "r"))]), method)
+        arguments.check_tolerances(options, row, layout.indices(("q", "v", "r")), method)
     assembly = assembly_for(system, method, form, start.projection, options.t0, options.t1, row, start.p)
     work = assembly.workspace(start.p)
     prepare_start(work, options.t0, row, start.initial, float(options.atol.max()))
@@ -264,7 +267,7 @@ def prepare(start: Start, plan: Plan, steps: int, evaluated: int, before: Sequen
 
 def _remaining(events: EventSet, before: Sequence[Segment]) -> np.ndarray:
     """Directions, and occurrences until the loop stops: those of earlier segments count, unless it always stops."""
-    rules = events.rules.copy()
+    rules = events.rules.copy() if events.events else events.rules
     for i, event in enumerate(events.events):
         if event.jumps:
             rules[1, i] = 1
@@ -280,6 +283,8 @@ def occurrences(segments: Sequence[Segment], i: int) -> int:
 
 def _wanted(t_eval: np.ndarray, plan: Plan, t: float, stop: float, options: Options) -> np.ndarray:
     """Output times of a segment: up to its end, which belongs to the next one unless it is the last."""
+    if (t, stop) == (options.t0, options.t1) and stop == plan.t1:
+        return t_eval.copy()
     sign = 1.0 if plan.forward else -1.0
     inside = sign * t_eval <= sign * stop if stop == plan.t1 else sign * t_eval < sign * stop
     out = t_eval[inside].copy()

@@ -41,7 +41,7 @@ def initial_row(system: System, layout: Any, **given: Any) -> np.ndarray:
                 raise OptionError(f"{label} is given, but the system has no {MEANING[name]}; leave it out.")
             names = ", ".join(system.names.get(name, system.motion_names))
             raise OptionError(f"{label} has shape {x.shape}, expected ({size},): give one number for each of {names}.")
-        if not np.all(np.isfinite(x)):
+        if not x.dot(x) < np.inf and not np.isfinite(x).all():  # the first is quicker
             raise OptionError(f"{label}={x.tolist()} contains NaN or infinity; give finite numbers.")
         row[layout.slice(name)] = x
     return row
@@ -49,7 +49,7 @@ def initial_row(system: System, layout: Any, **given: Any) -> np.ndarray:
 
 def put_on_space(system: System, layout: Any, row: np.ndarray, initial: str, tolerance: float) -> None:
     """Stored positions that are no element of the space are refused or replaced by the nearest element, in place."""
-    if initial == "assume" or not system.nq:
+    if initial == "assume" or not system.nq or system.space.flat:  # any numbers are an element of a flat space
         return
     q = row[layout.slice("q")]
     check = system.space.check(q)
