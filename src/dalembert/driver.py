@@ -197,7 +197,7 @@ def solve(
     sol = make_solution(story, plan, jumps)
     if not sol.jumps:
         rest = {"discontinuities": discontinuities, "released": released, "r0": r0, "w0": w0, "s0": s0}
-        again = _again(system, (t0, sol), (q0, v0), plan, the_method, parameters, initial, rest)
+        again = _again(system, (q0, v0), plan, the_method, parameters, initial, rest)
         sol.context = Context(start.system, p, plan.rtol, plan.atol, h is not None, again)
     return sol
 
@@ -219,23 +219,25 @@ def _chosen(
 
 def _again(
     system: System,
-    run: tuple[float, Solution],
     start: tuple[Any, Any],
     plan: Plan,
     method: Integrator,
     parameters: Mapping[str, Any] | None,
     initial: Initial,
     more: dict[str, Any],
-) -> Callable[[], Solution]:
-    """The same run by another family of methods, at a fraction of the tolerance (of FIXED_AGAIN for fixed steps)."""
+) -> Callable[[float], Solution]:
+    """The same run by another family of methods, at a fraction of the tolerance (of FIXED_AGAIN for fixed steps).
 
-    def again() -> Solution:
+    It does not hold the first solution, which holds it: a cycle would keep both until Python looks for such.
+    """
+
+    def again(t1: float) -> Solution:
         # errors add up more in BDF, which makes the second runs of one-step methods
         part = 1e-3 if method.one_step else 1e-2
         rtol, atol = (plan.rtol, plan.atol) if plan.h is None else FIXED_AGAIN
         rtol, atol = np.maximum(part * rtol, SMALLEST_AGAIN), np.maximum(part * atol, 1e-2 * SMALLEST_AGAIN)
         return solve(
-            system, (run[0], float(run[1].t[-1])), *start, method=BDF() if method.one_step else Radau(stages=5),
+            system, (plan.t0, t1), *start, method=BDF() if method.one_step else Radau(stages=5),
             formulation=Index1(), rtol=rtol, atol=atol, parameters=parameters,
             initial="assume" if initial == "assume" else "project", **more,
         )  # fmt: skip

@@ -35,23 +35,29 @@ def make_solution(story: Story, plan: Plan, jumps: Jumps | None = None) -> Solut
     first = segments[0].work.assembly.system
     found = [_event_states(segments, i, jumps, plan.forward) for i in range(last.events.count)]
     t = _one_after_the_other([s.times for s in segments]) if plan.t_eval is None else plan.t_eval[: _stored(segments)]
-    return Solution(
+    counted = [
+        (s.result.state.whole.tolist(), s.result.state.counters.tolist()) for s in segments
+    ]  # dense output goes on
+    later = {
+        "stats": lambda: _stats(segments, counted),
+        "names": system.all_names.copy,
+        "parameters": lambda: first.parameters.as_dict(segments[0].work.p),
+        "extra": lambda: _extra(segments),
+    }
+    return Solution.with_later(
+        later,
         t=t,
         parts=_joined([split(s, s.result.rows) for s in segments]),
         status=status,
         message=_message(story, status, error),
-        stats=_stats(segments),
-        names=system.all_names.copy(),
         t_events=[state.t for state in found],
         events=found,
         orders=_one_after_the_other([s.result.orders for s in segments]),
-        parameters=first.parameters.as_dict(segments[0].work.p),
         system_name=system.name,
         dense=plan.t_eval is None,
         evaluator=lambda times: _dense(segments, times, plan.forward),
         drift_of=lambda: _drift(segments),
         energy_of=(lambda: _energy(segments)) if system.energy is not None else None,
-        extra=_extra(segments),
         # on a group dense output takes the model
         hermite=tuple(bool(s.result.state.places[0]) and system.space.flat for s in segments),
         jumps=tuple(jumps.record) if jumps is not None else (),
@@ -61,8 +67,8 @@ def make_solution(story: Story, plan: Plan, jumps: Jumps | None = None) -> Solut
 
 def split(segment: Segment, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Parts of rows (nt, n) by name, multipliers at their places in the full system."""
-    layout, system = segment.work.assembly.layout, segment.work.assembly.system
-    out = {name: rows[:, layout.slice(name)] for name in PARTS}
+    system = segment.work.assembly.system
+    out = {name: rows[:, place] for name, place in segment.work.assembly.shown_blocks}
     if released_names(system):
         out.update({kind: widen(system, kind, out[kind]) for kind in ("lam", "mu")})
     return out
@@ -93,6 +99,8 @@ def _status(story: Story) -> tuple[Status, BaseException | None]:
 
 
 def _message(story: Story, status: Status, error: BaseException | None) -> str:
+    if status == Status.SUCCESS and story.end is None:
+        return status.message
     last = story.segments[-1]
     steps = sum(s.steps for s in story.segments)
     if story.end is not None and status == story.end.status:
@@ -103,21 +111,23 @@ def _message(story: Story, status: Status, error: BaseException | None) -> str:
     )
 
 
-def _stats(segments: Sequence[Segment]) -> Stats:
-    """Sums over the segments; method, formulation and projection are those of the first one."""
-    first = segments[0]
+def _stats(segments: Sequence[Segment], counted: Sequence[tuple[list[int], list[int]]]) -> Stats:
+    """Sums over the segments; method, formulation and projection are those of the first one.
+
+    ``counted``: the whole numbers and counters of the state of each when it had ended.
+    """
+    parts = tuple(_segment_stats(s) for s in segments)
     out = Stats(
-        method=first.start.method.describe(),
-        formulation=first.start.formulation.describe(),
-        projection=_projection(first),
-        segments=tuple(_segment_stats(s) for s in segments),
+        method=parts[0].method,
+        formulation=parts[0].formulation,
+        projection=_projection(segments[0]),
+        segments=parts,
         wall_time=sum(s.run_time for s in segments),
         compile_time=sum(s.prepare_time for s in segments),
         switches=tuple(t for s in segments for t in s.result.switches),
         warnings=tuple(text for s in segments for text in s.result.passages),
     )
-    for s in segments:
-        whole, counters = s.result.state.whole.tolist(), s.result.state.counters.tolist()
+    for s, (whole, counters) in zip(segments, counted, strict=True):
         out.steps += whole[runstate.STEPS]
         out.rejected += whole[runstate.REJECTED]
         out.newton_failures += whole[runstate.FAILURES]
@@ -210,8 +220,7 @@ def _event_states(segments: Sequence[Segment], i: int, jumps: Jumps | None, forw
 
 def _extra(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
     """Further unknowns of the formulations; NaN where a segment does not have them."""
-    blocks = [{n: s.part(n, s.result.rows.T).T for n, size in s.work.assembly.layout.blocks if _shown(n) and size}
-              for s in segments]  # fmt: skip
+    blocks = [{name: s.result.rows[:, place] for name, place in s.work.assembly.further_blocks} for s in segments]
     if len(segments) == 1:
         return blocks[0]
     widths: dict[str, int] = {}
@@ -230,8 +239,3 @@ def _padded(segment: Segment, x: np.ndarray | None, width: int) -> np.ndarray:
             x = widen(system, "lam", x)
         out[:, : x.shape[1]] = x
     return out
-
-
-def _shown(block: str) -> bool:
-    """Further unknowns of a formulation are shown as ``extra``; past values that a method carries along are not."""
-    return block not in PARTS and not block.startswith("_")

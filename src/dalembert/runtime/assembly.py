@@ -33,6 +33,7 @@ from dalembert.numerics.stage import INDEX, Stage, StageData, StageSystem
 SAMPLES = 8  # states on which pivots are chosen
 LARGE = 300  # entries of a row: many bodies, of which some will turn to any direction
 MAX_STAGES = 3
+SHOWN = ("q", "v", "a", "r", "w", "s", "lam", "mu")  # blocks of a row, in the order of a solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +91,28 @@ class Assembly:
         places = [step.whole[AT_D] + self.parameters_at, *(s.newton.whole[AT_D] + 1 + self.layout.n for s in after)]
         return tuple(int(x) for x in places)
 
+    # ------------------------------------------------------------------ what a solution shows of a row
+    @cached_property
+    def shown_blocks(self) -> tuple[tuple[str, slice], ...]:
+        return tuple((name, self.layout.slice(name)) for name in SHOWN)
+
+    @cached_property
+    def further_blocks(self) -> tuple[tuple[str, slice], ...]:
+        """Further unknowns of a formulation; past values that a method carries along are not shown."""
+        further = [n for n, size in self.layout.blocks if size and n not in SHOWN and not n.startswith("_")]
+        return tuple((name, self.layout.slice(name)) for name in further)
+
     # ------------------------------------------------------------------ what `numerics.opening` wants to know
+    @cached_property
+    def model(self) -> tuple[int, int]:
+        """Addresses of the kernels "levels" and "matrices"."""
+        return self.kernels["levels"].address, self.kernels["matrices"].address
+
+    @cached_property
+    def differential(self) -> np.ndarray:
+        """Positions of q, v and r in a row."""
+        return self.layout.indices(("q", "v", "r"))
+
     @cached_property
     def sizes(self) -> np.ndarray:
         s, layout = self.system, self.layout
@@ -137,22 +159,26 @@ class Assembly:
         return [kernel for kernel in self.kernels.values() if type(kernel) is not Kernel]
 
 
-@dataclass(frozen=True, eq=False)
 class Workspace:
-    """The arrays of one run."""
+    """The arrays of one run, and its parameters."""
 
-    assembly: Assembly
-    step: Newton
-    stages: tuple[Stage, Stage, Stage]
-    dense: tuple[Stage, Stage, Stage]
-    multipliers: Stage
-    p: np.ndarray
+    def __init__(
+        self,
+        assembly: Assembly,
+        step: Newton,
+        stages: tuple[Stage, Stage, Stage],
+        dense: tuple[Stage, Stage, Stage],
+        multipliers: Stage,
+        p: np.ndarray,
+    ) -> None:
+        self.assembly, self.step, self.stages, self.dense, self.multipliers = assembly, step, stages, dense, multipliers
+        self.p = p
+        self._data = np.empty(1 + p.size)
+        self._data[1:] = p
+        for real, start in zip(self._numbers, assembly.parameter_places, strict=True):
+            real[start : start + p.size] = p
 
-    def __post_init__(self) -> None:
-        for real, start in zip(self._numbers, self.assembly.parameter_places, strict=True):
-            real[start : start + self.p.size] = self.p
-
-    @cached_property
+    @property
     def flat(self) -> tuple[np.ndarray, ...]:
         """All of them, as the compiled loop takes them."""
         a, b, c = self.stages
@@ -168,11 +194,6 @@ class Workspace:
         """The arrays that parameters stand in, see `Assembly.parameter_places`."""
         dense = () if self.dense is self.stages else self.dense[: len(self.assembly.dense)]
         return [self.step.real, *(s.newton.real for s in (*self.stages[: self.n_stages], *dense, self.multipliers))]
-
-    @cached_property
-    def _data(self) -> np.ndarray:
-        """[t, p], with whatever t was last."""
-        return np.concatenate([[0.0], self.p])
 
     def data(self, t: float) -> np.ndarray:
         """[t, p], the second argument of kernels that evaluate the model."""
@@ -225,16 +246,13 @@ class Workspace:
 
     def fit(self, t: float, row: np.ndarray, tolerance: float) -> int:
         """Is a row fit to start from? 0, or what is in doubt, see `numerics.opening`."""
-        a, kernels = self.assembly, self.assembly.kernels
-        levels, matrices = kernels["levels"].address, kernels["matrices"].address
-        work = np.empty(a.work_size)
-        return fit()(levels, matrices, a.matrix_entries, a.sizes, row, self.data(t), tolerance, work)
+        a = self.assembly
+        return fit()(*a.model, a.matrix_entries, a.sizes, row, self.data(t), tolerance, np.empty(a.work_size))
 
     def row_scales(self, t: float, row: np.ndarray, out: np.ndarray) -> bool:
         """1 / |C_i| in the metric of the mass matrix (m,), in place; False if that matrix is not clearly regular."""
         a, work = self.assembly, np.empty(self.assembly.work_size)
-        matrices = a.kernels["matrices"].address
-        return row_scales()(matrices, a.matrix_entries, a.sizes, row, self.data(t), work, out) == 1
+        return row_scales()(a.model[1], a.matrix_entries, a.sizes, row, self.data(t), work, out) == 1
 
 
 def make_layout(system: System, method: Integrator, formulation: Formulation) -> Layout:
@@ -502,17 +520,18 @@ NO_STAGE = Stage(
 
 
 def _fresh(stage: Stage) -> Stage:
-    """With copies of what a run writes to."""
+    """With copies of what a run writes to, or fresh memory where it does so before it reads."""
     if stage is NO_STAGE:
         return stage
-    return Stage(_copied(stage.newton), stage.whole, stage.real.copy())
+    return Stage(_copied(stage.newton), stage.whole, np.empty(stage.real.size))
 
 
 def _copied(newton: Newton) -> Newton:
     """A copy but for the matrix, which is not there before the first factorisation."""
-    used, real = newton.whole[AT_LU], np.empty(newton.real.size)
-    real[:used] = newton.real[:used]
-    return Newton(newton.whole.copy(), real)
+    whole, real = newton
+    used, fresh = whole.item(AT_LU), np.empty(real.size)
+    fresh[:used] = real[:used]
+    return Newton(whole.copy(), fresh)
 
 
 def _flat(stage: Stage) -> tuple[np.ndarray, ...]:

@@ -18,7 +18,7 @@ from dalembert.runtime.events import NO_EVENTS, EventSet, compile_events
 MARGIN = 4 * np.finfo(float).eps
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Plan:
     """What holds for the whole run."""
 

@@ -143,7 +143,8 @@ def execute(
             patience.resume(run)
             if progress is not None:
                 progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
-            output = _make_room(run, output, 0, 0)
+            if status == runstate.RUNNING:
+                output = _make_room(run, output, 0, 0)
             go_on = options.pause is None or status != runstate.RUNNING or not options.pause(run, work)
     except KeyboardInterrupt:
         status = int(Status.INTERRUPTED)
@@ -186,7 +187,7 @@ def _prepare(
     peak, rtol, atol = np.empty(n), np.empty(n), np.empty(n)
     tolerance = lay_out()(
         options.t0, h, frame.line, row, begun, work.data(options.t0), assembly.blocks, options.rtol, options.atol,
-        layout.indices(("q", "v", "r")), frame.bounded, frame.together, frame.most, nodes, rows, peak, rtol, atol,
+        assembly.differential, frame.bounded, frame.together, frame.most, nodes, rows, peak, rtol, atol,
     )  # fmt: skip
     whole[runstate.GUARDED] = int(min(options.rtol.tolist()) >= ROUNDING)
     real[runstate.NEWTON_TOLERANCE] = share = method.newton_share(1.0 if fixed else tolerance)

@@ -45,7 +45,7 @@ Tick = Callable[[float, int], None]
 Pause = Callable[[runstate.Run, Workspace], bool]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Start:
     """What a segment starts with. ``values``: q, v, r (and guesses for w, s) by name."""
 
@@ -248,7 +248,7 @@ def prepare(start: Start, plan: Plan, steps: int, evaluated: int, before: Sequen
         arguments.check_tolerances(options, row, layout.indices(("q", "v", "r")), method)
     assembly = assembly_for(system, method, form, start.projection, options.t0, options.t1, row, start.p)
     work = assembly.workspace(start.p)
-    prepare_start(work, options.t0, row, start.initial, float(options.atol.max()))
+    prepare_start(work, options.t0, row, start.initial, max(options.atol.tolist()))
     if start.invariants is not None:
         work.set_invariants(start.invariants)
     start_formulation(work, form, options.t0, row)

@@ -13,23 +13,25 @@ from dalembert.model.system import System
 from dalembert.runtime.assembly import Workspace
 from dalembert.status import InconsistentError, ModelError, OptionError, RedundantError
 
+LABELS = {name: f"{name}0" for name in NAMES}  # arguments of `solve`
 RANK_TOLERANCE = 1e-10  # relative: smaller singular values of the (row-scaled) constraint matrix count as zero
 
 
 def initial_row(system: System, layout: Any, **given: Any) -> np.ndarray:
     """The row of the initial values given; what is missing starts at zero."""
-    row = np.zeros(layout.n)
+    row, sizes = np.zeros(layout.n), system.sizes
     for name, value in given.items():
-        size = system.sizes[name]
         # a first-order system has no positions: its q0 sets the velocity block
-        label = "q0" if name == "v" and "q" not in given else f"{name}0"
+        label = "q0" if name == "v" and "q" not in given else LABELS[name]
         if value is None:
-            if label == "q0" and size:
-                raise OptionError(f"q0 is missing: give {size} initial positions ({', '.join(system.names['q'])}).")
-            if name == "r" and size:
+            if label == "q0" and sizes[name]:
+                names = ", ".join(system.names["q"])
+                raise OptionError(f"q0 is missing: give {sizes[name]} initial positions ({names}).")
+            if name == "r" and sizes[name]:
                 names = ", ".join(system.names["r"])
-                raise OptionError(f"r0 is missing: give {size} initial dynamic states ({names}).")
+                raise OptionError(f"r0 is missing: give {sizes[name]} initial dynamic states ({names}).")
             continue
+        size = sizes[name]
         try:
             x = np.asarray(system.space.flatten(value, label) if name == "q" else value, dtype=float)
         except OptionError:
