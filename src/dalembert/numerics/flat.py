@@ -34,7 +34,7 @@ def flat_entry(function: Callable[..., Any], signature: Signature) -> tuple[Call
     leaves: list[types.Type] = []
     space: dict[str, Any] = {"__name__": __name__, "function": inner(function)}
 
-    def text(kind: types.Type) -> str:
+    def text(kind: Any) -> str:
         if isinstance(kind, types.BaseTuple):
             made = ", ".join(text(member) for member in kind.types) + ","
             if not isinstance(kind, types.BaseNamedTuple):

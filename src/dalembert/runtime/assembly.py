@@ -67,9 +67,12 @@ class Assembly:
     def workspace(self, p: np.ndarray) -> Workspace:
         """Fresh work space for one run with the parameters ``p``."""
         step, stages, dense, multipliers = self._untouched
-        mine = _fresh(stages[0]), _fresh(stages[1]), _fresh(stages[2])
-        between = mine if dense is stages else (_fresh(dense[0]), _fresh(dense[1]), _fresh(dense[2]))
-        return Workspace(self, _copied(step), mine, between, _fresh(multipliers), p)
+        at = 1 + self.layout.n  # of the parameters in the data of a stage
+        mine = _fresh(stages[0], at, p), _fresh(stages[1], at, p), _fresh(stages[2], at, p)
+        between = mine
+        if dense is not stages:
+            between = _fresh(dense[0], at, p), _fresh(dense[1], at, p), _fresh(dense[2], at, p)
+        return Workspace(self, _copied(step, self.parameters_at, p), mine, between, _fresh(multipliers, at, p), p)
 
     @cached_property
     def _untouched(self) -> tuple[Newton, tuple[Stage, Stage, Stage], tuple[Stage, Stage, Stage], Stage]:
@@ -82,14 +85,6 @@ class Assembly:
         bound = [s.bind(self.kernels) for s in systems]
         bound += [NO_STAGE] * (MAX_STAGES - len(bound))
         return bound[0], bound[1], bound[2]
-
-    @cached_property
-    def parameter_places(self) -> tuple[int, ...]:
-        """Where parameters begin in the numbers of the step, the stages (between steps, too) and the multipliers."""
-        step, stages, dense, multipliers = self._untouched
-        after = [*stages[: len(self.stages)], *(() if dense is stages else dense[: len(self.dense)]), multipliers]
-        places = [step.whole[AT_D] + self.parameters_at, *(s.newton.whole[AT_D] + 1 + self.layout.n for s in after)]
-        return tuple(int(x) for x in places)
 
     # ------------------------------------------------------------------ what a solution shows of a row
     @cached_property
@@ -175,8 +170,6 @@ class Workspace:
         self.p = p
         self._data = np.empty(1 + p.size)
         self._data[1:] = p
-        for real, start in zip(self._numbers, assembly.parameter_places, strict=True):
-            real[start : start + p.size] = p
 
     @property
     def flat(self) -> tuple[np.ndarray, ...]:
@@ -189,21 +182,16 @@ class Workspace:
     def n_stages(self) -> int:
         return len(self.assembly.stages)
 
-    @property
-    def _numbers(self) -> list[np.ndarray]:
-        """The arrays that parameters stand in, see `Assembly.parameter_places`."""
-        dense = () if self.dense is self.stages else self.dense[: len(self.assembly.dense)]
-        return [self.step.real, *(s.newton.real for s in (*self.stages[: self.n_stages], *dense, self.multipliers))]
-
     def data(self, t: float) -> np.ndarray:
         """[t, p], the second argument of kernels that evaluate the model."""
         self._data[0] = t
         return self._data
 
     def set_invariants(self, phi0: np.ndarray) -> None:
-        """Write the values of the invariants into the data of all stages."""
-        for real, start in zip(self._numbers[1:], self.assembly.parameter_places[1:], strict=True):
-            real[start + self.p.size : start + self.p.size + phi0.size] = phi0
+        """Write the values of the invariants into the data of all stages: they are the end of it."""
+        n_dense = len(self.assembly.dense)
+        for stage in (*self.stages[: self.n_stages], *self.dense[:n_dense], self.multipliers):
+            data_of(stage.newton)[1 + self.assembly.layout.n + self.p.size :] = phi0
 
     def set_data(self, values: np.ndarray) -> None:
         """Write the numbers of the formulation."""
@@ -519,18 +507,22 @@ NO_STAGE = Stage(
 )
 
 
-def _fresh(stage: Stage) -> Stage:
+def _fresh(stage: Stage, start: int, p: np.ndarray) -> Stage:
     """With copies of what a run writes to, or fresh memory where it does so before it reads."""
     if stage is NO_STAGE:
         return stage
-    return Stage(_copied(stage.newton), stage.whole, np.empty(stage.real.size))
+    return Stage(_copied(stage.newton, start, p), stage.whole, np.empty(stage.real.size))
 
 
-def _copied(newton: Newton) -> Newton:
-    """A copy but for the matrix, which is not there before the first factorisation."""
+def _copied(newton: Newton, start: int, p: np.ndarray) -> Newton:
+    """A copy with the parameters in its data, from ``start`` on.
+
+    Without the matrix, which is not there before the first factorisation.
+    """
     whole, real = newton
-    used, fresh = whole.item(AT_LU), np.empty(real.size)
+    begin, used, fresh = whole.item(AT_D) + start, whole.item(AT_LU), np.empty(real.size)
     fresh[:used] = real[:used]
+    fresh[begin : begin + p.size] = p
     return Newton(whole.copy(), fresh)
 
 

@@ -75,12 +75,20 @@ def assembly_for(
     p: np.ndarray,
 ) -> Assembly:
     """Compiled once per combination and kept with the system."""
-    cache: dict[Any, Assembly] = system.__dict__.setdefault("_assemblies", {})
-    key = (method.equations_key, formulation, projection)
-    if key not in cache:
+    known = known_assembly(system, method, formulation, projection)
+    if known is None:
         start = {"t": t0, "row": row, "h": 1e-3 * (t1 - t0), "p": p}
-        cache[key] = assemble(system, method, formulation, projection, start)
-    return cache[key]
+        known = assemble(system, method, formulation, projection, start)
+        system.__dict__["_assemblies"][method.equations_key, formulation, projection] = known
+    return known
+
+
+def known_assembly(
+    system: System, method: Integrator, formulation: Formulation, projection: Projection | None
+) -> Assembly | None:
+    """The assembly for a combination, if it has been compiled."""
+    cache: dict[Any, Assembly] = system.__dict__.setdefault("_assemblies", {})
+    return cache.get((method.equations_key, formulation, projection))
 
 
 def starts_better(method: Integrator, formulation: Formulation, options: Options) -> bool:

@@ -31,6 +31,7 @@ from dalembert.runtime.prepare import (
     assembly_for,
     check_pair,
     first_step,
+    known_assembly,
     make_starter,
     prepare_start,
     start_formulation,
@@ -240,13 +241,15 @@ def prepare(start: Start, plan: Plan, steps: int, evaluated: int, before: Sequen
     options.steps = plan.steps(options.t0, options.t1)
     if plan.t_eval is not None:
         options.t_eval = _wanted(plan.t_eval[evaluated:], plan, start.t, stop, options)
-    layout = make_layout(system, method, form)
+    assembly = known_assembly(system, method, form, start.projection)
+    layout = make_layout(system, method, form) if assembly is None else assembly.layout
     row = initial_row(system, layout, **start.values)
     if options.steps is not None:
         method.check_steps(options.steps, options.t1 - options.t0)
     if not before:
         arguments.check_tolerances(options, row, layout.indices(("q", "v", "r")), method)
-    assembly = assembly_for(system, method, form, start.projection, options.t0, options.t1, row, start.p)
+    if assembly is None:
+        assembly = assembly_for(system, method, form, start.projection, options.t0, options.t1, row, start.p)
     work = assembly.workspace(start.p)
     prepare_start(work, options.t0, row, start.initial, max(options.atol.tolist()))
     if start.invariants is not None:
