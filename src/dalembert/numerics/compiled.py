@@ -23,8 +23,9 @@ from dalembert.numerics.dense import _evaluate, _interpolate
 from dalembert.numerics.flat import flat_entry
 from dalembert.numerics.loop import SIGNATURE, STAGES_TYPE, _integrate
 from dalembert.numerics.native import OPTIONS, call_kernel
-from dalembert.numerics.opening import _first_step, _fit, _lay_out, _resolvable, _row_scales
+from dalembert.numerics.opening import _first_step, _lay_out
 from dalembert.numerics.runstate import RUN_TYPE
+from dalembert.numerics.screen import _fit, _resolvable, _row_scales
 from dalembert.numerics.stage import STAGE_TYPE, run_stage
 
 # (order, nodes available, times newest first, orders of the rows, what to write)

@@ -34,13 +34,15 @@ def flat_entry(function: Callable[..., Any], signature: Signature) -> tuple[Call
     leaves: list[types.Type] = []
     space: dict[str, Any] = {"__name__": __name__, "function": inner(function)}
 
-    def text(kind: Any) -> str:
+    def text(kind: types.Type) -> str:
+        tuple_type: Any = kind  # Numba's classes get these attributes in their constructors
         if isinstance(kind, types.BaseTuple):
-            made = ", ".join(text(member) for member in kind.types) + ","
+            made = ", ".join(text(member) for member in tuple_type.types) + ","
             if not isinstance(kind, types.BaseNamedTuple):
                 return f"({made})"
-            space[kind.instance_class.__name__] = kind.instance_class
-            return f"{kind.instance_class.__name__}({made})"
+            name = tuple_type.instance_class.__name__
+            space[name] = tuple_type.instance_class
+            return f"{name}({made})"
         leaves.append(kind)
         return f"x{len(leaves) - 1}"
 

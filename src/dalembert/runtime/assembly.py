@@ -25,9 +25,10 @@ from dalembert.numerics.layout import Layout
 from dalembert.numerics.multipliers import multiplier_stage
 from dalembert.numerics.newton import AT_D, AT_LU, N_COUNTERS, N_DATA, N_MEMORY, PATTERN, Newton
 from dalembert.numerics.nonlinear import Nonlinear
-from dalembert.numerics.opening import N_BLOCKS, RATE, work_size
+from dalembert.numerics.opening import N_BLOCKS, RATE
 from dalembert.numerics.projection import Projection, between_steps
 from dalembert.numerics.runstate import N_NUMBERS
+from dalembert.numerics.screen import work_size
 from dalembert.numerics.stage import INDEX, Stage, StageData, StageSystem
 
 SAMPLES = 8  # states on which pivots are chosen
@@ -97,7 +98,7 @@ class Assembly:
         further = [n for n, size in self.layout.blocks if size and n not in SHOWN and not n.startswith("_")]
         return tuple((name, self.layout.slice(name)) for name in further)
 
-    # ------------------------------------------------------------------ what `numerics.opening` wants to know
+    # ------------------------------------------------------------------ what `numerics.screen` and `numerics.opening` want to know
     @cached_property
     def model(self) -> tuple[int, int]:
         """Addresses of the kernels "levels" and "matrices"."""
@@ -233,7 +234,7 @@ class Workspace:
         return single_stage()(*_flat(stage), float(t), row, extra, tolerance, counters)
 
     def fit(self, t: float, row: np.ndarray, tolerance: float) -> int:
-        """Is a row fit to start from? 0, or what is in doubt, see `numerics.opening`."""
+        """Is a row fit to start from? 0, or what is in doubt, see `numerics.screen`."""
         a = self.assembly
         return fit()(*a.model, a.matrix_entries, a.sizes, row, self.data(t), tolerance, np.empty(a.work_size))
 
