@@ -117,11 +117,8 @@ class Solution:
     @classmethod
     def with_later(cls, later: Mapping[str, Callable[[], Any]], **ready: Any) -> Solution:
         """A solution some of whose fields are made when they are first asked for; short runs take less time."""
-        missing: dict[str, Any] = dict.fromkeys(later)
-        out = cls(**ready, **missing)
-        for name in later:
-            del out.__dict__[name]
-        out.__dict__["_later"] = later
+        out = cls.__new__(cls)
+        out.__dict__.update(ready, _later=later)
         return out
 
     if not TYPE_CHECKING:  # attributes that do not exist are still found out

@@ -98,7 +98,7 @@ class Assembly:
         further = [n for n, size in self.layout.blocks if size and n not in SHOWN and not n.startswith("_")]
         return tuple((name, self.layout.slice(name)) for name in further)
 
-    # ------------------------------------------------------------------ what `numerics.screen` and `numerics.opening` want to know
+    # ------------------------------------------------------ what `numerics.screen` and `numerics.opening` want to know
     @cached_property
     def model(self) -> tuple[int, int]:
         """Addresses of the kernels "levels" and "matrices"."""
