@@ -79,7 +79,7 @@ def _joined(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
 
 
 def _one_after_the_other(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate(parts) if len(parts) > 1 else parts[0]
+    return np.concatenate(parts) if len(parts) > 1 else parts[0].copy()
 
 
 def _stored(segments: Sequence[Segment]) -> int:

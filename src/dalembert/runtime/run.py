@@ -75,7 +75,7 @@ class Result:
     event_rows: np.ndarray
     state: runstate.Run
     switches: tuple[float, ...]
-    own_rows: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # in the layout of a starter
+    own_rows: np.ndarray | None = None  # in the layout of a starter
     passages: tuple[str, ...] = ()  # singular positions passed, in words
     ending: str = ""  # why it ended, if more is known than the status says
 
@@ -148,17 +148,17 @@ def execute(
             go_on = options.pause is None or status != runstate.RUNNING or not options.pause(run, work)
     except KeyboardInterrupt:
         status = int(Status.INTERRUPTED)
-    t, rows, orders = (_used(x, int(run.whole[runstate.STORED])) for x in output[:3])
-    event_t, event_index, event_rows = (_used(x, int(run.whole[runstate.EVENTS_STORED])) for x in output[3:])
+    t, rows, orders = _used(output[:3], run.whole.item(runstate.STORED))
+    event_t, event_index, event_rows = _used(output[3:], run.whole.item(runstate.EVENTS_STORED))
     return Result(
         Status.of(status), t, rows, orders, event_t, event_index, event_rows, run, tuple(switches),
-        passages=tuple(x.text for x in passages), ending=ending,
+        passages=tuple([x.text for x in passages]), ending=ending,
     )  # fmt: skip
 
 
-def _used(x: np.ndarray, n: int) -> np.ndarray:
-    """The first n entries, without keeping much more memory than they need."""
-    return x[:n] if x.nbytes <= KEPT or 2 * n > len(x) else x[:n].copy()
+def _used(arrays: Sequence[np.ndarray], n: int) -> list[np.ndarray]:
+    """The first n entries of arrays, without keeping much more memory than they need."""
+    return [x[:n] if x.nbytes <= KEPT or 2 * n > len(x) else x[:n].copy() for x in arrays]
 
 
 def _prepare(
