@@ -157,7 +157,7 @@ def solve(
         discontinuities=arguments.discontinuities(discontinuities, t0, t1),
     )
     start = Start(
-        system=with_released(system, chosen(system, released) if released else ()),
+        system=with_released(system, chosen(system, released) if len(released) else ()),
         method=the_method,
         formulation=the_formulation,
         projection=the_projection,
