@@ -35,9 +35,8 @@ def make_solution(story: Story, plan: Plan, jumps: Jumps | None = None) -> Solut
     first = segments[0].work.assembly.system
     found = [_event_states(segments, i, jumps, plan.forward) for i in range(last.events.count)]
     t = _one_after_the_other([s.times for s in segments]) if plan.t_eval is None else plan.t_eval[: _stored(segments)]
-    counted = [
-        (s.result.state.whole.tolist(), s.result.state.counters.tolist()) for s in segments
-    ]  # dense output goes on
+    # dense output counts on, in the same arrays
+    counted = [(s.result.state.whole.tolist(), s.result.state.counters.tolist()) for s in segments]
     later = {
         "stats": lambda: _stats(segments, counted),
         "names": system.all_names.copy,
