@@ -42,14 +42,14 @@ BALANCE = 1e-9  # relative residual of equations without derivatives that counts
 
 @dataclass(eq=False)
 class Context:
-    """What a check needs to know of a run; ``again`` makes the second one."""
+    """What a check needs to know of a run; ``again`` makes the second one, up to a time."""
 
     system: System
     p: np.ndarray
     rtol: np.ndarray
     atol: np.ndarray
     fixed: bool
-    again: Callable[[], Solution]
+    again: Callable[[float], Solution]
     redundancy: Redundancy | None = None
     second: Solution | None = field(default=None)
 
@@ -146,7 +146,7 @@ def second_run(sol: Solution) -> Callable[[np.ndarray], State]:
     """Dense output of the second, more accurate run, made once."""
     context = context_of(sol)
     if context.second is None:
-        context.second = context.again()
+        context.second = context.again(float(sol.t[-1]))
     second, found = context.second, context.redundancy
     if not second.success:
         raise ValueError(f"the second run for the error estimate did not succeed. {second.message}")

@@ -26,7 +26,7 @@ from dalembert.runtime.consistency import nearest
 from dalembert.runtime.event import as_events
 from dalembert.runtime.jumps import Jumps
 from dalembert.runtime.plan import Plan
-from dalembert.runtime.prepare import Initial, as_projection, assembly_for, prepare_start
+from dalembert.runtime.prepare import Initial, as_projection, assembly_for, check_pair, prepare_start
 from dalembert.runtime.progress import progress_bar
 from dalembert.runtime.redundancy import Redundancy, find_redundancy, refusal, spread_state
 from dalembert.runtime.restore import restore
@@ -143,8 +143,7 @@ def solve(
     else:
         chosen_method = as_method(method)
         the_formulation = as_formulation(formulation, chosen_method.default_formulation)
-    the_method = chosen_method.for_run(h is not None, np.ndim(h) > 0)
-    the_method.check(system, the_formulation)
+    the_method, the_projection = _chosen(system, chosen_method, the_formulation, projection, h)
     plan = Plan(
         t0=t0,
         t1=t1,
@@ -158,21 +157,22 @@ def solve(
         discontinuities=arguments.discontinuities(discontinuities, t0, t1),
     )
     start = Start(
-        system=with_released(system, chosen(system, released)),
+        system=with_released(system, chosen(system, released) if len(released) else ()),
         method=the_method,
         formulation=the_formulation,
-        projection=as_projection(projection, system, the_formulation, the_method),
+        projection=the_projection,
         p=p,
         t=t0,
         values=values,
         initial=initial,
         first_step=first_step if first_step is None else arguments.positive("first_step", first_step),
         reason=reason,
+        **({} if automatic is None else automatic.watch(the_method, the_formulation)),
     )
     jumps = Jumps(plan)
     follow: Follow = jumps.follow
     if automatic is not None:
-        start, follow = automatic.watched(start), in_turn(jumps.follow, automatic.follow)
+        follow = in_turn(jumps.follow, automatic.follow)
     integrate()  # compiled once per machine: not part of the run's time
     try:
         with progress_bar(progress, t0, t1, system.name) as tick:
@@ -197,30 +197,47 @@ def solve(
     sol = make_solution(story, plan, jumps)
     if not sol.jumps:
         rest = {"discontinuities": discontinuities, "released": released, "r0": r0, "w0": w0, "s0": s0}
-        again = _again(system, (t0, sol), (q0, v0), plan, the_method, parameters, initial, rest)
+        again = _again(system, (q0, v0), plan, the_method, parameters, initial, rest)
         sol.context = Context(start.system, p, plan.rtol, plan.atol, h is not None, again)
     return sol
 
 
+def _chosen(
+    system: System, method: Integrator, formulation: Formulation, projection: str | Projection | None, h: Any
+) -> tuple[Integrator, Projection | None]:
+    """The method for this kind of steps, refused if it does not suit, and its projection; found out once."""
+    if not (projection is None or isinstance(projection, (str, Projection))):
+        raise OptionError(f"projection={projection!r}: give 'default', None or da.Projection(...).")
+    known: dict[Any, tuple[Integrator, Projection | None]] = system.__dict__.setdefault("_choices", {})
+    key = method, formulation, projection, h is not None, h is not None and np.ndim(h) > 0
+    if key not in known:
+        the_method = method.for_run(*key[3:])
+        check_pair(system, the_method, formulation)
+        known[key] = the_method, as_projection(projection, system, formulation, the_method)
+    return known[key]
+
+
 def _again(
     system: System,
-    run: tuple[float, Solution],
     start: tuple[Any, Any],
     plan: Plan,
     method: Integrator,
     parameters: Mapping[str, Any] | None,
     initial: Initial,
     more: dict[str, Any],
-) -> Callable[[], Solution]:
-    """The same run by another family of methods, at a fraction of the tolerance (of FIXED_AGAIN for fixed steps)."""
-    # errors add up more in BDF, which makes the second runs of one-step methods
-    part = 1e-3 if method.one_step else 1e-2
-    rtol, atol = (plan.rtol, plan.atol) if plan.h is None else FIXED_AGAIN
-    rtol, atol = np.maximum(part * rtol, SMALLEST_AGAIN), np.maximum(part * atol, 1e-2 * SMALLEST_AGAIN)
+) -> Callable[[float], Solution]:
+    """The same run by another family of methods, at a fraction of the tolerance (of FIXED_AGAIN for fixed steps).
 
-    def again() -> Solution:
+    It does not hold the first solution, which holds it: a cycle would keep both until Python looks for such.
+    """
+
+    def again(t1: float) -> Solution:
+        # errors add up more in BDF, which makes the second runs of one-step methods
+        part = 1e-3 if method.one_step else 1e-2
+        rtol, atol = (plan.rtol, plan.atol) if plan.h is None else FIXED_AGAIN
+        rtol, atol = np.maximum(part * rtol, SMALLEST_AGAIN), np.maximum(part * atol, 1e-2 * SMALLEST_AGAIN)
         return solve(
-            system, (run[0], float(run[1].t[-1])), *start, method=BDF() if method.one_step else Radau(stages=5),
+            system, (plan.t0, t1), *start, method=BDF() if method.one_step else Radau(stages=5),
             formulation=Index1(), rtol=rtol, atol=atol, parameters=parameters,
             initial="assume" if initial == "assume" else "project", **more,
         )  # fmt: skip

@@ -8,6 +8,7 @@ the system with all its constraints; those of released constraints are zero, and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from dalembert.model.released import full_system, released_names, widen
 from dalembert.numerics import runstate
 from dalembert.numerics.compiled import evaluate as evaluate_dense
+from dalembert.numerics.flat import flatten
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
 from dalembert.runtime import report
 from dalembert.runtime.jumps import Jumps
@@ -32,40 +34,51 @@ def make_solution(story: Story, plan: Plan, jumps: Jumps | None = None) -> Solut
     status, error = _status(story)
     first = segments[0].work.assembly.system
     found = [_event_states(segments, i, jumps, plan.forward) for i in range(last.events.count)]
-    t = np.concatenate([s.times for s in segments]) if plan.t_eval is None else plan.t_eval[: _stored(segments)]
-    return Solution(
+    t = _one_after_the_other([s.times for s in segments]) if plan.t_eval is None else plan.t_eval[: _stored(segments)]
+    # dense output counts on, in the same arrays
+    counted = [(s.result.state.whole.tolist(), s.result.state.counters.tolist()) for s in segments]
+    later = {
+        "stats": lambda: _stats(segments, counted),
+        "names": system.all_names.copy,
+        "parameters": lambda: first.parameters.as_dict(segments[0].work.p),
+        "extra": lambda: _extra(segments),
+    }
+    return Solution.with_later(
+        later,
         t=t,
         parts=_joined([split(s, s.result.rows) for s in segments]),
         status=status,
         message=_message(story, status, error),
-        stats=_stats(segments),
-        names={**{k: tuple(x) for k, x in system.names.items()}, "v": tuple(system.velocity_names)},
         t_events=[state.t for state in found],
         events=found,
-        orders=np.concatenate([s.result.orders for s in segments]),
-        parameters={k: np.asarray(x).tolist() for k, x in first.parameters.unflatten(segments[0].work.p).items()},
+        orders=_one_after_the_other([s.result.orders for s in segments]),
         system_name=system.name,
         dense=plan.t_eval is None,
         evaluator=lambda times: _dense(segments, times, plan.forward),
         drift_of=lambda: _drift(segments),
         energy_of=(lambda: _energy(segments)) if system.energy is not None else None,
-        extra=_extra(segments),
         # on a group dense output takes the model
         hermite=tuple(bool(s.result.state.places[0]) and system.space.flat for s in segments),
         jumps=tuple(jumps.record) if jumps is not None else (),
-        breaks=tuple(np.cumsum([s.result.t.size for s in segments[:-1]]).tolist()),
+        breaks=tuple(accumulate(s.result.t.size for s in segments[:-1])),
     )
 
 
 def split(segment: Segment, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Parts of rows (nt, n) by name, multipliers at their places in the full system."""
-    layout, system = segment.work.assembly.layout, segment.work.assembly.system
-    out = {name: rows[:, layout.slice(name)] for name in PARTS}
-    return {**out, **{kind: widen(system, kind, out[kind]) for kind in ("lam", "mu")}}
+    system = segment.work.assembly.system
+    out = {name: rows[:, place] for name, place in segment.work.assembly.shown_blocks}
+    if released_names(system):
+        out.update({kind: widen(system, kind, out[kind]) for kind in ("lam", "mu")})
+    return out
 
 
 def _joined(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     return {name: np.concatenate([p[name] for p in parts]) for name in PARTS} if len(parts) > 1 else parts[0]
+
+
+def _one_after_the_other(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate(parts) if len(parts) > 1 else parts[0].copy()
 
 
 def _stored(segments: Sequence[Segment]) -> int:
@@ -85,6 +98,8 @@ def _status(story: Story) -> tuple[Status, BaseException | None]:
 
 
 def _message(story: Story, status: Status, error: BaseException | None) -> str:
+    if status == Status.SUCCESS and story.end is None:
+        return status.message
     last = story.segments[-1]
     steps = sum(s.steps for s in story.segments)
     if story.end is not None and status == story.end.status:
@@ -95,29 +110,31 @@ def _message(story: Story, status: Status, error: BaseException | None) -> str:
     )
 
 
-def _stats(segments: Sequence[Segment]) -> Stats:
-    """Sums over the segments; method, formulation and projection are those of the first one."""
-    first = segments[0]
+def _stats(segments: Sequence[Segment], counted: Sequence[tuple[list[int], list[int]]]) -> Stats:
+    """Sums over the segments; method, formulation and projection are those of the first one.
+
+    ``counted``: the whole numbers and counters of the state of each when it had ended.
+    """
+    parts = tuple(_segment_stats(s) for s in segments)
     out = Stats(
-        method=first.start.method.describe(),
-        formulation=first.start.formulation.describe(),
-        projection=_projection(first),
-        segments=tuple(_segment_stats(s) for s in segments),
+        method=parts[0].method,
+        formulation=parts[0].formulation,
+        projection=_projection(segments[0]),
+        segments=parts,
         wall_time=sum(s.run_time for s in segments),
         compile_time=sum(s.prepare_time for s in segments),
         switches=tuple(t for s in segments for t in s.result.switches),
         warnings=tuple(text for s in segments for text in s.result.passages),
     )
-    for s in segments:
-        whole, counters = s.result.state.whole, s.result.state.counters
-        out.steps += int(whole[runstate.STEPS])
-        out.rejected += int(whole[runstate.REJECTED])
-        out.newton_failures += int(whole[runstate.FAILURES])
-        out.projections += int(whole[runstate.PROJECTIONS])
-        out.residuals += int(counters[RESIDUALS])
-        out.newton_iterations += int(counters[ITERATIONS])
-        out.factorizations += int(counters[FACTORIZATIONS])
-        out.lapack_factorizations += int(counters[LAPACK]) if s.work.assembly.step.plan is not None else 0
+    for s, (whole, counters) in zip(segments, counted, strict=True):
+        out.steps += whole[runstate.STEPS]
+        out.rejected += whole[runstate.REJECTED]
+        out.newton_failures += whole[runstate.FAILURES]
+        out.projections += whole[runstate.PROJECTIONS]
+        out.residuals += counters[RESIDUALS]
+        out.newton_iterations += counters[ITERATIONS]
+        out.factorizations += counters[FACTORIZATIONS]
+        out.lapack_factorizations += counters[LAPACK] if s.work.assembly.step.plan is not None else 0
     out.jacobians = out.factorizations
     return out
 
@@ -162,10 +179,8 @@ def _dense_within(segment: Segment, times: np.ndarray) -> dict[str, np.ndarray]:
     fresh.set_invariants(segment.phi0)
     out = np.empty((times.size, assembly.layout.n))
     low, high = sorted((result.t[0], result.t[-1]))
-    failures = evaluate_dense()(
-        result.state, fresh.dense, fresh.multipliers, result.t, result.rows, result.orders,
-        np.clip(times, low, high), out,
-    )  # fmt: skip
+    arrays = flatten(result.state, fresh.dense, fresh.multipliers)
+    failures = evaluate_dense()(*arrays, result.t, result.rows, result.orders, np.clip(times, low, high), out)
     if failures:
         raise ValueError(f"{failures} of {times.size} points could not be put back onto the constraints.")
     return split(segment, out)
@@ -204,8 +219,7 @@ def _event_states(segments: Sequence[Segment], i: int, jumps: Jumps | None, forw
 
 def _extra(segments: Sequence[Segment]) -> dict[str, np.ndarray]:
     """Further unknowns of the formulations; NaN where a segment does not have them."""
-    blocks = [{n: s.part(n, s.result.rows.T).T for n, size in s.work.assembly.layout.blocks if _shown(n) and size}
-              for s in segments]  # fmt: skip
+    blocks = [{name: s.result.rows[:, place] for name, place in s.work.assembly.further_blocks} for s in segments]
     if len(segments) == 1:
         return blocks[0]
     widths: dict[str, int] = {}
@@ -224,8 +238,3 @@ def _padded(segment: Segment, x: np.ndarray | None, width: int) -> np.ndarray:
             x = widen(system, "lam", x)
         out[:, : x.shape[1]] = x
     return out
-
-
-def _shown(block: str) -> bool:
-    """Further unknowns of a formulation are shown as ``extra``; past values that a method carries along are not."""
-    return block not in PARTS and not block.startswith("_")

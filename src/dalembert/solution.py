@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dalembert.runtime.assembly import SHOWN
 from dalembert.runtime.eventstate import Jump
 from dalembert.status import Stats, Status
 
 if TYPE_CHECKING:
     from dalembert.certificate import Certificate
 
-# what a solution holds besides q and v, if the system has it
-PARTS = ("q", "v", "a", "r", "w", "s", "lam", "mu")
+PARTS = SHOWN
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,21 @@ class Solution:
     hermite: tuple[bool, ...] = (False,)  # of each segment: dense output from both ends of a step, not past points
     fine: Solution | None = field(default=None, repr=False)  # of a loaded solution: more points, for dense output
     context: Any = field(default=None, repr=False)  # what `check` needs to know of the run, see `certificate.Context`
+
+    @classmethod
+    def with_later(cls, later: Mapping[str, Callable[[], Any]], **ready: Any) -> Solution:
+        """A solution some of whose fields are made when they are first asked for; short runs take less time."""
+        out = cls.__new__(cls)
+        out.__dict__.update(ready, _later=later)
+        return out
+
+    if not TYPE_CHECKING:  # attributes that do not exist are still found out
+
+        def __getattr__(self, name: str) -> Any:
+            make = self.__dict__.get("_later", {}).get(name)
+            if make is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return self.__dict__.setdefault(name, make())
 
     @property
     def success(self) -> bool:

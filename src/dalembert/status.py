@@ -93,7 +93,7 @@ class Status(IntEnum):
     @classmethod
     def of(cls, value: int) -> Status:
         """The member with this value."""
-        return next(member for member in cls if member.value == value)
+        return cls(value)  # type: ignore[call-arg]
 
     @property
     def ok(self) -> bool:

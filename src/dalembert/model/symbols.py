@@ -9,6 +9,8 @@ from typing import Any
 import casadi as ca
 import numpy as np
 
+from dalembert.status import OptionError
+
 MEANING = {
     "t": "time",
     "q": "positions",
@@ -58,8 +60,6 @@ class Parameters:
 
     def vector(self, changed: Mapping[str, Any] | None = None) -> np.ndarray:
         """Flat vector (size,) of the defaults with some values changed."""
-        from dalembert.status import OptionError
-
         if not changed:
             return self._vector.copy()
         unknown = [name for name in changed if name not in self.defaults]
@@ -74,6 +74,15 @@ class Parameters:
             out[self.offsets[name] : self.offsets[name] + x.size] = x.ravel()
         return out
 
+    def as_dict(self, flat: np.ndarray) -> dict[str, Any]:
+        """Name -> number, or list of numbers, from a flat vector of numbers."""
+        out: dict[str, Any] = {}
+        numbers = flat.tolist()
+        for name, x in self.defaults.items():
+            i = self.offsets[name]
+            out[name] = numbers[i] if x.ndim == 0 else flat[i : i + x.size].reshape(x.shape).tolist()
+        return out
+
     def unflatten(self, flat: Any) -> dict[str, Any]:
         """Name -> value from a flat vector of numbers or Sym."""
         out: dict[str, Any] = {}
@@ -85,13 +94,11 @@ class Parameters:
 
 def _number(name: str, value: Any) -> np.ndarray:
     """A parameter value as an array, refused by name if it is none."""
-    from dalembert.status import OptionError
-
     try:
         x = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
         raise OptionError(f"parameters: {name!r} is {value!r}; give a number or an array of numbers.") from None
-    if np.any(np.isnan(x)):
+    if np.isnan(x).any():
         raise OptionError(f"parameters: {name!r} is {value!r}; a parameter must not be NaN.")
     return x
 

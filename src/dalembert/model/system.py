@@ -218,6 +218,11 @@ class System:
         """What to call the directions of motion: coordinates where each has its own velocity, else velocities."""
         return self.space.names if self.space.flat else self.velocity_names
 
+    @cached_property
+    def all_names(self) -> dict[str, tuple[str, ...]]:
+        """Names of the components of all variables and equations."""
+        return {**{kind: tuple(x) for kind, x in self.names.items()}, "v": tuple(self.velocity_names)}
+
     def initial_values(self, q0: Any, v0: Any) -> dict[str, Any]:
         """Which variables the arguments q0 and v0 of `solve` set."""
         return {"q": q0, "v": v0}

@@ -1,15 +1,15 @@
 """Arnoldi's method on the linearised motion, with difference quotients for the products with vectors.
 
-The state is y = (motion, v, r); ``rows`` (2, n) are the row and a copy to be moved, complete with accelerations.
-``move`` (nq, nm) takes a small motion to a change of the positions, ``at`` holds the positions in the row of
-q, v, a, r and r_dot, ``sizes`` their numbers (nq, nm, nv, nr).
+The state is y = (motion, v, r); ``rows`` (2, n) are the row, yet without its accelerations, and a copy to be moved.
+``move`` (nm, nq): how small motions change the positions (with a kernel ``rate`` for q' this is yet to be found out).
+``at`` holds the positions in the row of q, v, a, r and r_dot, ``sizes`` their numbers (nq, nm, nv, nr).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from dalembert.numerics.native import inner
+from dalembert.numerics.native import call_kernel, inner
 from dalembert.numerics.newton import CONVERGED
 from dalembert.numerics.stage import run_stage
 
@@ -27,18 +27,38 @@ def _rate(row, i, at, sizes):  # type: ignore[no-untyped-def]
     return row[at[4] + i - nm - nv]
 
 
-def _arnoldi(stage, t, rows, move, at, sizes, eps, tolerance, extra, counters, basis, H):  # type: ignore[no-untyped-def]
-    """Orthonormal basis and Hessenberg matrix, in place, from basis[0]; returns the dimension, or -1."""
+def _arnoldi(  # type: ignore[no-untyped-def]
+    stage, t, rows, move, at, sizes, rate, data, step, tolerance, extra, counters, basis, H
+):
+    """Orthonormal basis and Hessenberg matrix, in place, from basis[0]; returns the dimension, or -1.
+
+    ``step``: of the difference quotients, in units of the state; ``data``: [t, p].
+    """
     row, there = rows[0], rows[1]
     nq, nm, nv, nr = sizes[0], sizes[1], sizes[2], sizes[3]
     n, m = nm + nv + nr, H.shape[1]
+    if run_stage(stage, t, row, extra, tolerance, 0.0, counters) != CONVERGED:
+        return -1
+    largest = 0.0
+    for i in range(nq):
+        largest = max(largest, abs(row[at[0] + i]))
+    for i in range(nv):
+        largest = max(largest, abs(row[at[1] + i]))
+    eps = step * (1.0 + largest)
+    if rate != 0:
+        for i in range(row.size):
+            there[i] = row[i]
+        for k in range(nm):
+            for i in range(nv):
+                there[at[1] + i] = 1.0 if i == k else 0.0
+            call_kernel(rate, there.ctypes.data, data.ctypes.data, move[k].ctypes.data)
     for j in range(m):
         x, w = basis[j], basis[j + 1]
         for i in range(row.size):
             there[i] = row[i]
         for i in range(nq):
             for k in range(nm):
-                there[at[0] + i] += eps * move[i, k] * x[k]
+                there[at[0] + i] += eps * move[k, i] * x[k]
         for i in range(nv):
             there[at[1] + i] += eps * x[nm + i]
         for i in range(nr):

@@ -20,9 +20,12 @@ from dalembert.compiler import cache_directory
 from dalembert.compiler.cache import cache_enabled
 from dalembert.numerics.arnoldi import _arnoldi
 from dalembert.numerics.dense import _evaluate, _interpolate
+from dalembert.numerics.flat import flat_entry
 from dalembert.numerics.loop import SIGNATURE, STAGES_TYPE, _integrate
 from dalembert.numerics.native import OPTIONS, call_kernel
+from dalembert.numerics.opening import _first_step, _lay_out
 from dalembert.numerics.runstate import RUN_TYPE
+from dalembert.numerics.screen import _fit, _resolvable, _row_scales
 from dalembert.numerics.stage import STAGE_TYPE, run_stage
 
 # (order, nodes available, times newest first, orders of the rows, what to write)
@@ -59,10 +62,16 @@ def compile_cached(decorator: Callable[..., Any], signature: Any, function: Call
         config.CACHE_DIR = previous
 
 
+def compile_flat(function: Callable[..., Any], signature: Any) -> Any:
+    """An entry point that takes the members of its tuples one by one, see `numerics.flat`."""
+    entry, signature = flat_entry(function, signature)
+    return compile_cached(njit, signature, entry, **OPTIONS)
+
+
 @cache
 def integrate() -> Callable[..., int]:
-    """The integration loop."""
-    return compile_cached(njit, SIGNATURE, _integrate, **OPTIONS)
+    """The integration loop; flat."""
+    return compile_flat(_integrate, SIGNATURE)
 
 
 def _single_stage(stage, t, row, extra, tolerance, counters):  # type: ignore[no-untyped-def]
@@ -71,26 +80,26 @@ def _single_stage(stage, t, row, extra, tolerance, counters):  # type: ignore[no
 
 @cache
 def single_stage() -> Callable[..., int]:
-    """Run one stage on one row."""
+    """Run one stage on one row; flat."""
     f8, i8 = types.float64[::1], types.int64[::1]
     signature = types.int64(STAGE_TYPE, types.float64, f8, f8, types.float64, i8)
-    return compile_cached(njit, signature, _single_stage, **OPTIONS)
+    return compile_flat(_single_stage, signature)
 
 
 @cache
 def arnoldi() -> Callable[..., int]:
-    """A basis and a small matrix whose eigenvalues are the largest ones of the linearised motion."""
+    """A basis and a small matrix whose eigenvalues are the largest ones of the linearised motion; flat."""
     f8, m8, i8 = types.float64[::1], types.float64[:, ::1], types.int64[::1]
-    signature = types.int64(STAGE_TYPE, types.float64, m8, m8, i8, i8, types.float64, types.float64, f8, i8, m8, m8)
-    return compile_cached(njit, signature, _arnoldi, **OPTIONS)
+    word, real = types.int64, types.float64
+    return compile_flat(_arnoldi, word(STAGE_TYPE, real, m8, m8, i8, i8, word, f8, real, real, f8, i8, m8, m8))
 
 
 @cache
 def evaluate() -> Callable[..., int]:
-    """Dense output of a run."""
+    """Dense output of a run; flat."""
     f8, m8, i8 = types.float64[::1], types.float64[:, ::1], types.int64[::1]
     signature = types.int64(RUN_TYPE, STAGES_TYPE, STAGE_TYPE, f8, m8, i8, f8, m8)
-    return compile_cached(njit, signature, _evaluate, **OPTIONS)
+    return compile_flat(_evaluate, signature)
 
 
 @cache
@@ -115,3 +124,42 @@ def map_rows() -> Callable[..., int]:
     """Evaluate a kernel along a run."""
     f8, m8 = types.float64[::1], types.float64[:, ::1]
     return compile_cached(njit, types.int64(types.int64, f8, m8, f8, m8), _map_rows, **OPTIONS)
+
+
+@cache
+def fit() -> Callable[..., int]:
+    """Is a row fit to start from?"""
+    f8, i8, word = types.float64[::1], types.int64[::1], types.int64
+    return compile_cached(njit, word(word, word, i8, i8, f8, f8, types.float64, f8), _fit, **OPTIONS)
+
+
+@cache
+def row_scales() -> Callable[..., int]:
+    """Sizes of constraints, in the metric of the mass matrix."""
+    f8, i8, word = types.float64[::1], types.int64[::1], types.int64
+    return compile_cached(njit, word(word, i8, i8, f8, f8, f8, f8), _row_scales, **OPTIONS)
+
+
+@cache
+def resolvable() -> Callable[..., int]:
+    """Can floating point resolve these tolerances?"""
+    f8, i8 = types.float64[::1], types.int64[::1]
+    return compile_cached(njit, types.int64(f8, f8, f8, i8, types.float64), _resolvable, **OPTIONS)
+
+
+@cache
+def lay_out() -> Callable[..., float]:
+    """What a run starts from."""
+    f8, m8, i8, real = types.float64[::1], types.float64[:, ::1], types.int64[::1], types.float64
+    signature = real(
+        real, real, types.int64, f8, f8, f8, i8, f8, f8, i8, i8, i8, f8, f8, m8, f8, f8, f8,
+    )  # fmt: skip
+    return compile_cached(njit, signature, _lay_out, **OPTIONS)
+
+
+@cache
+def first_step() -> Callable[..., float]:
+    """A first step size; flat."""
+    f8, m8, i8, real = types.float64[::1], types.float64[:, ::1], types.int64[::1], types.float64
+    signature = real(STAGE_TYPE, real, real, real, f8, f8, f8, f8, i8, i8, real, i8, m8)
+    return compile_flat(_first_step, signature)

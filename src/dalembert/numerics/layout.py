@@ -35,9 +35,16 @@ class Layout:
         return self._places[name]
 
     def indices(self, names: Sequence[str]) -> np.ndarray:
-        """Positions in the row of several blocks, in the order given."""
-        parts = [np.arange(self.slice(n).start, self.slice(n).stop) for n in names]
-        return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, dtype=np.int64)
+        """Positions in the row of several blocks, in the order given; made once, not to be changed."""
+        key = tuple(names)
+        if key not in self._indices:
+            parts = [np.arange(self.slice(n).start, self.slice(n).stop, dtype=np.int64) for n in key]
+            self._indices[key] = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+        return self._indices[key]
+
+    @cached_property
+    def _indices(self) -> dict[tuple[str, ...], np.ndarray]:
+        return {}
 
     def split(self, row: ca.SX) -> dict[str, ca.SX]:
         """Block name -> part of a symbolic row (n,)."""

@@ -59,11 +59,10 @@ NEAR_ZERO = 0.05  # of the sigmas beside it, where a parabola counts as touching
 CHANGE, TURN, MOST_PASSED = 0.1, 0.3, 8  # of sigma (relative) and x (angle) from look to look; steps not looked at
 
 
-def memory(scale: np.ndarray, begin: int, nv: int, t: float, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Arrays Run.rank and Run.ranked for constraints with row scales D (m,); m = 0 watches nothing."""
+def memory(scale: np.ndarray, begin: int, nv: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Arrays Run.rank and Run.ranked for constraints with row scales D (m,), rows of n; m = 0 watches nothing."""
     m = scale.size
-    rank, ranked = np.zeros(PARTS + 4 * m + nv + SIGHTS * row.size), np.zeros(N_RANKED, dtype=np.int64)
-    rank[TIMES:PARTS], rank[PARTS + 4 * m + nv :] = t, np.tile(row, SIGHTS)
+    rank, ranked = np.zeros(PARTS + 4 * m + nv + SIGHTS * n), np.zeros(N_RANKED, dtype=np.int64)
     rank[PARTS : PARTS + m] = scale
     rank[PARTS + m : PARTS + 2 * m] = 1.0 / np.sqrt(max(m, 1))
     generic = 0.5 + (np.arange(m) * 0.6180339887498949) % 1.0  # no two alike
@@ -82,7 +81,7 @@ def forget(rank: np.ndarray, ranked: np.ndarray, t: float, row: np.ndarray) -> N
     """Begin again at a row, in place: what was seen before is not to be compared with it."""
     x = PARTS + 4 * ranked[COUNT]
     rank[x : x + ranked[N_V]] = 0.0
-    rank[TIMES:PARTS], rank[x + ranked[N_V] :] = t, np.tile(row, SIGHTS)
+    rank[TIMES:PARTS], rank[x + ranked[N_V] :].reshape(SIGHTS, -1)[:] = t, row
     rank[REST], ranked[SEEN] = 0.0, 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from dalembert.integrators.base import Integrator
 from dalembert.model.system import System
+from dalembert.numerics.compiled import resolvable
 from dalembert.runtime.run import Options
 from dalembert.status import OptionError
 
@@ -46,7 +48,7 @@ def times(t_span: Sequence[float]) -> tuple[float, float]:
         t0, t1 = (float(x) for x in t_span)
     except (TypeError, ValueError):
         raise OptionError(f"t_span={t_span!r}: give the start and the end time, (t0, t1).") from None
-    if not (np.isfinite(t0) and np.isfinite(t1)):
+    if not (math.isfinite(t0) and math.isfinite(t1)):
         raise OptionError(f"t_span=({t0}, {t1}): start and end must be finite.")
     if t0 == t1:
         raise OptionError(f"t_span=({t0:g}, {t1:g}) is empty: start and end are equal.")
@@ -57,15 +59,20 @@ def tolerance(name: str, value: Any, n: int) -> np.ndarray:
     x = numbers(name, value)
     if x.ndim > 1 or (x.ndim == 1 and x.size != n):
         raise OptionError(f"{name} has shape {x.shape}; give a number or {n} numbers, one for each of (q, v, r).")
-    if not np.all(np.isfinite(x)) or np.any(x < 0):
+    if not (0.0 <= float(x) < math.inf if x.ndim == 0 else ((x >= 0.0) & (x < np.inf)).all()):
         raise OptionError(f"{name}={value!r} must be finite and not negative.")
-    return np.full(n, float(x)) if x.ndim == 0 else x.copy()
+    out = np.empty(n)
+    out[:] = x
+    return out
 
 
-def check_tolerances(options: Options, size: np.ndarray, method: Integrator) -> None:
-    """``size``: magnitudes of the initial values of (q, v, r)."""
+def check_tolerances(options: Options, row: np.ndarray, index: np.ndarray, method: Integrator) -> None:
+    """``row``: initial values, those of (q, v, r) at ``index``."""
     rtol, atol = options.rtol, options.atol
     smallest = SMALLEST_RTOL if options.steps is not None else max(SMALLEST_RTOL, method.smallest_rtol)
+    if resolvable()(rtol, atol, row, index, smallest):
+        return
+    size = np.abs(row[index])
     if np.any((rtol == 0) & (atol == 0)):
         raise OptionError("rtol and atol are both zero: no solution is that accurate; raise one of them.")
     small = (rtol > 0) & (rtol < smallest) & (atol < smallest)
@@ -113,8 +120,11 @@ def steps(h: Any, t0: float, t1: float) -> np.ndarray | None:
 def t_eval(t_eval: Any, t0: float, t1: float) -> np.ndarray | None:
     if t_eval is None:
         return None
-    x = np.ascontiguousarray(np.atleast_1d(numbers("t_eval", t_eval)))  # what compiled code takes
+    x = np.ascontiguousarray(numbers("t_eval", t_eval))  # what compiled code takes; a number becomes a list of one
     low, high = min(t0, t1), max(t0, t1)
+    inside = x.ndim == 1 and x.size > 0 and low <= x[0] <= high and low <= x[-1] <= high
+    if inside and (x.size == 1 or ((x[1:] > x[:-1]) if t1 > t0 else (x[1:] < x[:-1])).all()):
+        return x
     if x.ndim != 1:
         raise OptionError(f"t_eval has shape {x.shape}: give a list of times.")
     if not np.all(np.isfinite(x)):
@@ -132,7 +142,9 @@ def t_eval(t_eval: Any, t0: float, t1: float) -> np.ndarray | None:
 
 def discontinuities(given: Any, t0: float, t1: float) -> tuple[float, ...]:
     """Declared times in the order of the run, each once; those at its ends need no stop."""
-    x = np.atleast_1d(numbers("discontinuities", given if given is not None else ()))
+    if given is None or (isinstance(given, (tuple, list)) and not given):
+        return ()
+    x = np.atleast_1d(numbers("discontinuities", given))
     low, high = min(t0, t1), max(t0, t1)
     if x.ndim != 1:
         raise OptionError(f"discontinuities has shape {x.shape}: give a list of times.")

@@ -19,19 +19,22 @@ from dalembert.integrators.base import Integrator, StepData, StepEquations
 from dalembert.integrators.positions import lifted, local_form
 from dalembert.model.point import Environment
 from dalembert.model.system import System
-from dalembert.numerics.compiled import map_rows, single_stage
+from dalembert.numerics.compiled import fit, map_rows, row_scales, single_stage
 from dalembert.numerics.kernels import Request, build_kernels
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.multipliers import multiplier_stage
-from dalembert.numerics.newton import AT_D, N_COUNTERS, N_DATA, N_MEMORY, PATTERN, Newton
+from dalembert.numerics.newton import AT_D, AT_LU, N_COUNTERS, N_DATA, N_MEMORY, PATTERN, Newton
 from dalembert.numerics.nonlinear import Nonlinear
+from dalembert.numerics.opening import N_BLOCKS, RATE
 from dalembert.numerics.projection import Projection, between_steps
 from dalembert.numerics.runstate import N_NUMBERS
+from dalembert.numerics.screen import work_size
 from dalembert.numerics.stage import INDEX, Stage, StageData, StageSystem
 
 SAMPLES = 8  # states on which pivots are chosen
 LARGE = 300  # entries of a row: many bodies, of which some will turn to any direction
 MAX_STAGES = 3
+SHOWN = ("q", "v", "a", "r", "w", "s", "lam", "mu")  # blocks of a row, in the order of a solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +55,12 @@ class Assembly:
     weakness: str  # of the method with this formulation, for the message if steps fail
     matrix_entries: np.ndarray  # where the numbers of the kernel "matrices" stand in [vec(M); vec([G; K])]
 
-    @property
+    @cached_property
     def n_step(self) -> int:
         """Unknowns of a step: the row without the accelerations."""
         return self.step.n
 
-    @property
+    @cached_property
     def parameters_at(self) -> int:
         """Where the parameters begin in the data of the step."""
         return 2 + N_NUMBERS + 2 * self.n_past + self.n_last
@@ -65,11 +68,12 @@ class Assembly:
     def workspace(self, p: np.ndarray) -> Workspace:
         """Fresh work space for one run with the parameters ``p``."""
         step, stages, dense, multipliers = self._untouched
-        mine = _fresh(stages[0]), _fresh(stages[1]), _fresh(stages[2])
-        between = mine if dense is stages else (_fresh(dense[0]), _fresh(dense[1]), _fresh(dense[2]))
-        work = Workspace(self, Newton(*(x.copy() for x in step)), mine, between, _fresh(multipliers), p)
-        work.set_invariants(np.zeros(self.system.nphi))
-        return work
+        at = 1 + self.layout.n  # of the parameters in the data of a stage
+        mine = _fresh(stages[0], at, p), _fresh(stages[1], at, p), _fresh(stages[2], at, p)
+        between = mine
+        if dense is not stages:
+            between = _fresh(dense[0], at, p), _fresh(dense[1], at, p), _fresh(dense[2], at, p)
+        return Workspace(self, _copied(step, self.parameters_at, p), mine, between, _fresh(multipliers, at, p), p)
 
     @cached_property
     def _untouched(self) -> tuple[Newton, tuple[Stage, Stage, Stage], tuple[Stage, Stage, Stage], Stage]:
@@ -80,8 +84,55 @@ class Assembly:
 
     def _bind(self, systems: list[StageSystem]) -> tuple[Stage, Stage, Stage]:
         bound = [s.bind(self.kernels) for s in systems]
-        bound += [empty_stage() for _ in range(MAX_STAGES - len(bound))]
+        bound += [NO_STAGE] * (MAX_STAGES - len(bound))
         return bound[0], bound[1], bound[2]
+
+    # ------------------------------------------------------------------ what a solution shows of a row
+    @cached_property
+    def shown_blocks(self) -> tuple[tuple[str, slice], ...]:
+        return tuple((name, self.layout.slice(name)) for name in SHOWN)
+
+    @cached_property
+    def further_blocks(self) -> tuple[tuple[str, slice], ...]:
+        """Further unknowns of a formulation; past values that a method carries along are not shown."""
+        further = [n for n, size in self.layout.blocks if size and n not in SHOWN and not n.startswith("_")]
+        return tuple((name, self.layout.slice(name)) for name in further)
+
+    # ------------------------------------------------------ what `numerics.screen` and `numerics.opening` want to know
+    @cached_property
+    def model(self) -> tuple[int, int]:
+        """Addresses of the kernels "levels" and "matrices"."""
+        return self.kernels["levels"].address, self.kernels["matrices"].address
+
+    @cached_property
+    def differential(self) -> np.ndarray:
+        """Positions of q, v and r in a row."""
+        return self.layout.indices(("q", "v", "r"))
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        s, layout = self.system, self.layout
+        at_q = layout.slice("q").start if s.space.flat and s.nq == s.nv else -1
+        return np.array([s.nv, s.nlam, s.nmu, self.kernels["levels"].n_out, at_q, layout.slice("v").start])
+
+    @cached_property
+    def work_size(self) -> int:
+        s = self.system
+        return work_size(s.nv, s.nlam + s.nmu, self.kernels["levels"].n_out)
+
+    @cached_property
+    def blocks(self) -> np.ndarray:
+        out = np.zeros(N_BLOCKS, dtype=np.int64)
+        out[:RATE] = [*(self.layout.slice(x).start for x in ("q", "v", "a")), self.system.nq, self.system.nv]
+        out[RATE] = self.kernels["rate"].address if "rate" in self.kernels else 0
+        return out
+
+    @cached_property
+    def level_places(self) -> dict[str, slice]:
+        """Where g, g', k and the invariants are in the output of the kernel "levels"."""
+        s = self.system
+        edges = np.cumsum([0, s.nlam, s.nlam, s.nmu, s.nphi]).tolist()
+        return {name: slice(*edges[i : i + 2]) for i, name in enumerate(("g", "g_dot", "k", "phi"))}
 
     def evaluate(self, name: str, t: np.ndarray, rows: np.ndarray, p: np.ndarray) -> np.ndarray:
         """A kernel of (row, [t, p]) along a run: t (nt,), rows (nt, n) -> (nt, n_out)."""
@@ -95,33 +146,53 @@ class Assembly:
 
     def take_error(self) -> BaseException | None:
         """An exception raised by a Python function of the model during a run, if any."""
-        errors = [e for e in (kernel.take_error() for kernel in self.kernels.values()) if e is not None]
+        errors = [e for e in (kernel.take_error() for kernel in self._in_python) if e is not None]
         return errors[0] if errors else None
 
+    @cached_property
+    def _in_python(self) -> list[Kernel]:
+        """Kernels that can raise an exception."""
+        return [kernel for kernel in self.kernels.values() if type(kernel) is not Kernel]
 
-@dataclass(frozen=True, eq=False)
+
 class Workspace:
-    """The arrays of one run."""
+    """The arrays of one run, and its parameters."""
 
-    assembly: Assembly
-    step: Newton
-    stages: tuple[Stage, Stage, Stage]
-    dense: tuple[Stage, Stage, Stage]
-    multipliers: Stage
-    p: np.ndarray
+    def __init__(
+        self,
+        assembly: Assembly,
+        step: Newton,
+        stages: tuple[Stage, Stage, Stage],
+        dense: tuple[Stage, Stage, Stage],
+        multipliers: Stage,
+        p: np.ndarray,
+    ) -> None:
+        self.assembly, self.step, self.stages, self.dense, self.multipliers = assembly, step, stages, dense, multipliers
+        self.p = p
+        self._data = np.empty(1 + p.size)
+        self._data[1:] = p
+
+    @property
+    def flat(self) -> tuple[np.ndarray, ...]:
+        """All of them, as the compiled loop takes them."""
+        a, b, c = self.stages
+        d, e, f = self.dense
+        return (*self.step, *_flat(a), *_flat(b), *_flat(c), *_flat(d), *_flat(e), *_flat(f), *_flat(self.multipliers))
 
     @property
     def n_stages(self) -> int:
         return len(self.assembly.stages)
 
+    def data(self, t: float) -> np.ndarray:
+        """[t, p], the second argument of kernels that evaluate the model."""
+        self._data[0] = t
+        return self._data
+
     def set_invariants(self, phi0: np.ndarray) -> None:
-        """Write the parameters and the values of the invariants into the data of all systems."""
-        n = self.assembly.layout.n
-        start = self.assembly.parameters_at
-        data_of(self.step)[start : start + self.p.size] = self.p
+        """Write the values of the invariants into the data of all stages: they are the end of it."""
         n_dense = len(self.assembly.dense)
         for stage in (*self.stages[: self.n_stages], *self.dense[:n_dense], self.multipliers):
-            data_of(stage.newton)[1 + n :] = np.concatenate([self.p, phi0])
+            data_of(stage.newton)[1 + self.assembly.layout.n + self.p.size :] = phi0
 
     def set_data(self, values: np.ndarray) -> None:
         """Write the numbers of the formulation."""
@@ -129,16 +200,14 @@ class Workspace:
 
     def levels(self, t: float, row: np.ndarray) -> dict[str, np.ndarray]:
         """Residuals g, g_dot, k and invariants phi at a row."""
-        s = self.assembly.system
-        out = self.assembly.kernels["levels"](row, np.concatenate([[t], self.p]))
-        edges = np.cumsum([0, s.nlam, s.nlam, s.nmu, s.nphi])
-        return {n: out[edges[i] : edges[i + 1]] for i, n in enumerate(("g", "g_dot", "k", "phi"))}
+        out = self.assembly.kernels["levels"](row, self.data(t))
+        return {name: out[place] for name, place in self.assembly.level_places.items()}
 
     def matrices(self, t: float, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mass matrix (nv, nv) and constraint matrix [G; K] (nlam + nmu, nv) at a row."""
         s = self.assembly.system
         out = np.zeros(s.nv * (s.nv + s.nlam + s.nmu))
-        out[self.assembly.matrix_entries] = self.assembly.kernels["matrices"](row, np.concatenate([[t], self.p]))
+        out[self.assembly.matrix_entries] = self.assembly.kernels["matrices"](row, self.data(t))
         mass = out[: s.nv**2].reshape(s.nv, s.nv, order="F")
         return mass, out[s.nv**2 :].reshape(s.nlam + s.nmu, s.nv, order="F")
 
@@ -161,14 +230,24 @@ class Workspace:
 
     def _run(self, stage: Stage, t: float, row: np.ndarray, tolerance: float) -> int:
         counters = np.zeros(N_COUNTERS, dtype=np.int64)
-        extra = np.zeros(stage.real.size + 1)
-        return int(single_stage()(stage, float(t), row, extra, tolerance, counters))
+        extra = np.empty(stage.real.size + 1)
+        return single_stage()(*_flat(stage), float(t), row, extra, tolerance, counters)
+
+    def fit(self, t: float, row: np.ndarray, tolerance: float) -> int:
+        """Is a row fit to start from? 0, or what is in doubt, see `numerics.screen`."""
+        a = self.assembly
+        return fit()(*a.model, a.matrix_entries, a.sizes, row, self.data(t), tolerance, np.empty(a.work_size))
+
+    def row_scales(self, t: float, row: np.ndarray, out: np.ndarray) -> bool:
+        """1 / |C_i| in the metric of the mass matrix (m,), in place; False if that matrix is not clearly regular."""
+        a, work = self.assembly, np.empty(self.assembly.work_size)
+        return row_scales()(a.model[1], a.matrix_entries, a.sizes, row, self.data(t), work, out) == 1
 
 
 def make_layout(system: System, method: Integrator, formulation: Formulation) -> Layout:
     """The row of a formulation: its unknowns, then what is solved for afterwards, accelerations last."""
     known: dict[Any, Layout] = system.__dict__.setdefault("_layouts", {})
-    key = method.equations_key, repr(formulation), method.hermite_order
+    key = method.equations_key, formulation, method.hermite_order
     if key not in known:
         known[key] = _make_layout(system, method, formulation)
     return known[key]
@@ -357,6 +436,8 @@ def _level_requests(system: System, layout: Layout) -> tuple[list[Request], ca.S
         Request("levels", row, data, ca.vertcat(point.g, point.g_dot, point.k, point.phi), env),
         Request("matrices", row, data, both.nz[:], env, rare=True),
     ]
+    if system.nq and not system.space.flat:
+        out.append(Request("rate", row, data, ca.densify(ca.SX(system.space.rate(part["q"], part["v"]))), env))
     if system.energy is not None:
         out.append(Request("energy", row, data, point.energy, env))
     return out, both
@@ -421,14 +502,34 @@ def _sample_numbers(
     return [formulation.sample_data(system, x.reshape(unknown.shape, order="F")) for x in C]
 
 
-def empty_stage() -> Stage:
-    """Stands where a run has fewer stages than there is room for; does nothing."""
-    newton = Newton(np.zeros(PATTERN, dtype=np.int64), np.zeros(N_MEMORY))
-    return Stage(newton, np.zeros(INDEX, dtype=np.int64), np.zeros(0))
+# stands where a run has fewer stages than there is room for; nothing reads or writes it
+NO_STAGE = Stage(
+    Newton(np.zeros(PATTERN, dtype=np.int64), np.zeros(N_MEMORY)), np.zeros(INDEX, dtype=np.int64), np.zeros(0)
+)
 
 
-def _fresh(stage: Stage) -> Stage:
-    return Stage(Newton(*(x.copy() for x in stage.newton)), stage.whole.copy(), stage.real.copy())
+def _fresh(stage: Stage, start: int, p: np.ndarray) -> Stage:
+    """With copies of what a run writes to, or fresh memory where it does so before it reads."""
+    if stage is NO_STAGE:
+        return stage
+    return Stage(_copied(stage.newton, start, p), stage.whole, np.empty(stage.real.size))
+
+
+def _copied(newton: Newton, start: int, p: np.ndarray) -> Newton:
+    """A copy with the parameters in its data, from ``start`` on.
+
+    Without the matrix, which is not there before the first factorisation.
+    """
+    whole, real = newton
+    begin, used, fresh = whole.item(AT_D) + start, whole.item(AT_LU), np.empty(real.size)
+    fresh[:used] = real[:used]
+    fresh[begin : begin + p.size] = p
+    return Newton(whole.copy(), fresh)
+
+
+def _flat(stage: Stage) -> tuple[np.ndarray, ...]:
+    """The arrays of a stage, as compiled functions take them."""
+    return (*stage.newton, stage.whole, stage.real)
 
 
 def data_of(newton: Newton) -> np.ndarray:

@@ -12,7 +12,7 @@ It hands back when its steps are so short that explicit ones would cost less.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -106,13 +106,12 @@ class Automatic:
         return Choice(method, formulation, reason)
 
     # ------------------------------------------------------------------ during the run
-    def watched(self, start: Start) -> Start:
-        """The same start, watched from now on if there is another method to change to."""
+    def watch(self, method: Integrator, formulation: Formulation) -> dict[str, Any]:
+        """Fields of a `Start` that is to be watched; none if there is no other method to change to."""
         why = self.system.__dict__.get("_not_explicit", {}).get("why")
-        if self.fixed or start.formulation.name not in Explicit.takes or why:
-            return start
-        pause = self._stiff if isinstance(start.method, Explicit) else self._relaxed
-        return replace(start, pause=pause, look_every=LOOK_AFTER)
+        if self.fixed or formulation.name not in Explicit.takes or why:
+            return {}
+        return {"pause": self._stiff if isinstance(method, Explicit) else self._relaxed, "look_every": LOOK_AFTER}
 
     def _stiff(self, run: runstate.Run, work: Workspace) -> bool:
         """True if explicit steps are shorter than the motion asks for."""
@@ -122,6 +121,8 @@ class Automatic:
                 return False
             slow = MANY_TIMES / abs(float(run.real[runstate.T_END]) - t)
             found = spectrum(work, t, row, slow)
+            if not found.size:
+                return False
             slow = max(slow, MUCH_FASTER * found.real.max(initial=0.0))
             return bool(np.any(_damped(found) & (np.abs(found) > slow)))
         h, motion = abs(float(run.real[runstate.H_ACCEPTED])), _rate_of_motion(run, work)
@@ -161,11 +162,11 @@ class Automatic:
             self._hidden = False  # no damping has made them vanish since: they do matter at this tolerance
         self._looks, self._patience = 0, 2 * self._patience
         projection = as_projection(self.projection, last.start.system, form, choice.method)
-        start = carry_on(
+        watch = self.watch(choice.method, form)
+        return carry_on(
             last, method=choice.method, formulation=form, projection=projection, reason=choice.reason,
-            first_step=abs(float(last.result.state.real[runstate.H])),
+            first_step=abs(float(last.result.state.real[runstate.H])), **watch,
         )  # fmt: skip
-        return self.watched(start)
 
 
 def _not_explicit(system: System, t: float, values: Mapping[str, Any], p: np.ndarray) -> str:

@@ -23,6 +23,7 @@ from dalembert.tracing import Namespace, TraceError, to_sx, vector
 CLOSED = 1e-12  # a gap of this size, in units of the positions, is closed
 NOISE = 1e-13  # a value of this size, in units of its terms, may be rounding
 SLOW = 1e-13  # its rate is none if it is below this, in units of the velocities
+NO_NOISE = np.zeros(0)
 PRESSED = 1e-10  # its second derivative is none if it is below this, in units of the accelerations
 
 
@@ -89,6 +90,8 @@ class EventSet:
 
     def check(self, t: float, row: np.ndarray, p: np.ndarray) -> None:
         """Event functions that fail, or are not numbers, at a start do so here."""
+        if self.kernel is None:
+            return
         for name, x in zip(self.names, self.values(t, row, p), strict=True):
             if np.isnan(x):
                 raise ModelError(f"event {name!r} is nan at t = {t:.6g}; its sign there is needed.")
@@ -126,7 +129,7 @@ class EventSet:
         once is an event. If nothing presses them, nothing happens.
         """
         if self.kernel is None:
-            return (), np.zeros(0)
+            return (), NO_NOISE
         values, rates = np.split(np.asarray(self.kernel(row, np.concatenate([[t], p]))), 2)
         sizes = np.ones(2 * self.count)
         if self.scales is not None:
@@ -148,19 +151,22 @@ class EventSet:
         return self.kernel.take_error() if self.kernel is not None else None
 
 
+NO_EVENTS = EventSet((), np.zeros((2, 0), dtype=np.int64))
+
+
 def compile_events(given: Any, system: System, layout: Layout) -> EventSet:
     """Event functions by argument names, traced if possible, else called in Python.
 
     Where redundant constraints were left out of the system, they get the multipliers of all constraints nevertheless.
     """
     events = as_events(given)
+    if not events:
+        return NO_EVENTS
     rules = np.zeros((2, len(events)), dtype=np.int64)
     asked = []
     for i, event in enumerate(events):
         asked.append(asked_names(system, event.function, event.label))
         rules[:, i] = int(np.sign(event.direction)), int(event.terminal)
-    if not events:
-        return EventSet((), rules)
     row, t, p = ca.SX.sym("row", layout.n), ca.SX.sym("t"), ca.SX.sym("p", system.parameters.size)
     part = {**layout.split(row), "t": t, "p": p}
     spread = None

@@ -11,14 +11,14 @@ from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
 from dalembert.runtime import arguments
 from dalembert.runtime.event import Event
-from dalembert.runtime.events import EventSet, compile_events
+from dalembert.runtime.events import NO_EVENTS, EventSet, compile_events
 
 # Around a declared discontinuity at t the model is not evaluated within this distance (in units of the larger of t and
 # the length of the run), so that every stage of a step sees the side it belongs to, however the jump is written.
 MARGIN = 4 * np.finfo(float).eps
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Plan:
     """What holds for the whole run."""
 
@@ -40,6 +40,8 @@ class Plan:
 
     def event_set(self, system: System, layout: Layout) -> EventSet:
         """The events, compiled for rows of a system."""
+        if not self.events:
+            return NO_EVENTS
         key = system, layout
         if key not in self.compiled:
             self.compiled[key] = compile_events(self.events, system, layout)

@@ -11,11 +11,13 @@ from dalembert.formulations.index1 import Index1
 from dalembert.integrators.base import Integrator
 from dalembert.integrators.bdf import BDF
 from dalembert.model.system import System
+from dalembert.numerics import compiled
+from dalembert.numerics.newton import N_COUNTERS
 from dalembert.numerics.projection import LEVELS, Projection
 from dalembert.runtime import arguments
 from dalembert.runtime.assembly import Assembly, Workspace, assemble, make_layout
 from dalembert.runtime.consistency import nearest
-from dalembert.runtime.run import Options, Starter, slope, spread, translate
+from dalembert.runtime.run import Options, Starter, translate
 from dalembert.runtime.start import (
     check_model,
     evaluate,
@@ -53,6 +55,15 @@ def as_projection(
     raise OptionError(f"projection={given!r}: give 'default', None or da.Projection(...).")
 
 
+def check_pair(system: System, method: Integrator, formulation: Formulation) -> None:
+    """Refuse combinations that make no sense; asked once."""
+    known: set[Any] = system.__dict__.setdefault("_checked", set())
+    key = method, formulation
+    if key not in known:
+        method.check(system, formulation)
+        known.add(key)
+
+
 def assembly_for(
     system: System,
     method: Integrator,
@@ -64,12 +75,20 @@ def assembly_for(
     p: np.ndarray,
 ) -> Assembly:
     """Compiled once per combination and kept with the system."""
-    cache: dict[Any, Assembly] = system.__dict__.setdefault("_assemblies", {})
-    key = (method.equations_key, formulation, projection)
-    if key not in cache:
+    known = known_assembly(system, method, formulation, projection)
+    if known is None:
         start = {"t": t0, "row": row, "h": 1e-3 * (t1 - t0), "p": p}
-        cache[key] = assemble(system, method, formulation, projection, start)
-    return cache[key]
+        known = assemble(system, method, formulation, projection, start)
+        system.__dict__["_assemblies"][method.equations_key, formulation, projection] = known
+    return known
+
+
+def known_assembly(
+    system: System, method: Integrator, formulation: Formulation, projection: Projection | None
+) -> Assembly | None:
+    """The assembly for a combination, if it has been compiled."""
+    cache: dict[Any, Assembly] = system.__dict__.setdefault("_assemblies", {})
+    return cache.get((method.equations_key, formulation, projection))
 
 
 def starts_better(method: Integrator, formulation: Formulation, options: Options) -> bool:
@@ -90,7 +109,8 @@ def make_starter(work: Workspace, formulation: Formulation, options: Options, ro
     own = make_layout(system, first, form)
     begin = translate(row[None], work.assembly.layout, own)[0]
     its = assembly_for(system, first, form, Projection(), options.t0, options.t1, begin, p).workspace(p)
-    its.set_invariants(its.levels(options.t0, begin)["phi"])
+    if system.nphi:
+        its.set_invariants(its.levels(options.t0, begin)["phi"])
 
     def finish(t: float, row: np.ndarray) -> None:
         start_formulation(work, formulation, t, row)
@@ -107,9 +127,12 @@ def prepare_start(
     solve_contact(system, t, row, layout, work.p)
     if initial == "project":  # a guess may be singular, what is made of it must not
         nearest(system, layout, work.p, t, row, wishes)
-    check_model(work, t, row)
+    doubt = work.fit(t, row, tolerance if initial == "check" else -1.0)
+    if doubt:
+        check_model(work, t, row)
     if initial == "check":
-        refuse_violations(violations(work, t, row, tolerance))
+        if doubt:
+            refuse_violations(violations(work, t, row, tolerance))
         work.project(t, row)  # from within the tolerance to rounding level
     code = work.complete(t, row)
     error = work.assembly.take_error()
@@ -119,7 +142,8 @@ def prepare_start(
         where = not_finite(system, layout, t, row, work.p)
         reason = where or f"the equations for accelerations and multipliers have no unique solution at t = {t:g}"
         raise ModelError(f"{reason}, the initial values; check them and the model.")
-    work.set_invariants(work.levels(t, row)["phi"])
+    if system.nphi:
+        work.set_invariants(work.levels(t, row)["phi"])
 
 
 def start_formulation(work: Workspace, formulation: Formulation, t: float, row: np.ndarray) -> None:
@@ -139,37 +163,24 @@ def start_method(work: Workspace, method: Integrator, formulation: Formulation, 
 def values_at(work: Workspace, t: float, row: np.ndarray) -> At:
     """Variables and expressions of the model at a row, by name."""
     system = work.assembly.system
-    values = point_values(system, work.assembly.layout, t, row, work.p)
 
     def at(name: str) -> np.ndarray:
+        values = point_values(system, work.assembly.layout, t, row, work.p)
         return np.asarray(values[name] if name in values else evaluate(system, name, values))
 
     return at
 
 
 def first_step(given: float | None, work: Workspace, row: np.ndarray, options: Options) -> float:
-    """First step of a first-order method [Hairer, Norsett, Wanner, Solving ODEs I, II.4], signed."""
+    """First step of a first-order method, signed: the one given, or one that the second derivatives suggest."""
     span = options.t1 - options.t0
-    direction = np.sign(span)
     if given is not None:
-        return float(direction * min(arguments.positive("first_step", given), abs(span)))
-    layout = work.assembly.layout
-    rtol, atol = spread(options, layout)
-    scale = 1.0 / (atol + rtol * np.abs(row) + 1e-300)
-    d1 = slope(work, row)
-    index = layout.indices(("q", "v"))
-
-    def norm(x: np.ndarray) -> float:
-        return float(np.sqrt(np.mean((x[index] * scale[index]) ** 2))) if index.size else 0.0
-
-    rate = norm(d1)
-    small = float(np.clip(options.rtol.max(), 1e-10, 1e-3))
-    guess = min(1e-4 * abs(span), 1e-3 / (rate * small) if rate > 0 else np.inf)
-    guess = max(guess, 1e-12 * abs(span))
-    trial = row + direction * guess * d1
-    if work.complete(options.t0 + direction * guess, trial) != 0:
-        work.assembly.take_error()
-        return float(direction * min(guess, 1e-6 * abs(span)))
-    curvature = norm((slope(work, trial) - d1) / guess)
-    h = np.sqrt(0.1 / curvature) if curvature > 0 else 1e-3 * abs(span)
-    return float(direction * min(h, 1e-2 * abs(span), options.max_step))
+        return float(np.sign(span) * min(arguments.positive("first_step", given), abs(span)))
+    assembly, stage = work.assembly, work.multipliers
+    out = compiled.first_step()(
+        *stage.newton, stage.whole, stage.real, options.t0, span, options.max_step, row, work.data(options.t0),
+        options.rtol, options.atol, assembly.differential, assembly.blocks,
+        work.multiplier_tolerance, np.zeros(N_COUNTERS, dtype=np.int64), np.empty((4, row.size + stage.real.size + 1)),
+    )  # fmt: skip
+    assembly.take_error()  # of a trial that led nowhere
+    return out

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+Tick = Callable[[float, int], None]
+_NO_BAR: AbstractContextManager[Tick | None] = nullcontext()
+
+
+def progress_bar(wanted: bool, t0: float, t1: float, title: str) -> AbstractContextManager[Tick | None]:
+    """Within it a function of (time reached, steps), or None if there is no bar."""
+    return _bar(t0, t1, title) if wanted else _NO_BAR
 
 
 @contextmanager
-def progress_bar(wanted: bool, t0: float, t1: float, title: str) -> Iterator[Callable[[float, int], None] | None]:
-    """Yields a function of (time reached, steps), or None."""
-    if not wanted:
-        yield None
-        return
+def _bar(t0: float, t1: float, title: str) -> Iterator[Tick | None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

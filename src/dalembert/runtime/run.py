@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator, Model
 from dalembert.numerics import hermite, locate, runstate
-from dalembert.numerics.compiled import evaluate, integrate
+from dalembert.numerics.compiled import evaluate, integrate, lay_out
+from dalembert.numerics.flat import flatten
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.newton import N_COUNTERS, N
 from dalembert.numerics.rank import SUSPECT
@@ -24,12 +26,17 @@ from dalembert.runtime.start import point_values
 from dalembert.status import Status
 
 SLICE = 0.05  # seconds between looks at Ctrl-C and the progress bar
+KEPT = 10_000  # bytes of output that are not given back, whether used or not
 NO_LIMIT = np.iinfo(np.int64).max
 # Updates that no longer shrink are rounding if they are this small, in units of the error allowed in a step. Fixed
 # steps ask for FIXED_RTOL, which some unknowns (multipliers, accelerations) cannot resolve.
 FREE_STALL, FIXED_STALL = 0.1, 100.0
 ROUNDING = 1e-10  # at smaller tolerances differences of high order may be rounding, not a sign of instability
 FIXED_RTOL, FIXED_ATOL = 1e-11, 1e-12
+# of a run, before its first step; NOTHING and NO_RULES are not to be changed
+FIRST_SLOTS = np.arange(runstate.HISTORY + 1, dtype=np.int64)
+FIRST_ORDERS = np.full(runstate.HISTORY + 1, runstate.EXACT, dtype=np.int64)
+NOTHING, NO_RULES = np.zeros(0), np.zeros((2, 0), dtype=np.int64)
 
 
 @dataclass
@@ -46,7 +53,7 @@ class Options:
     steps: np.ndarray | None = None  # prescribed step sizes
     t_eval: np.ndarray | None = None
     event_kernel: int = 0
-    event_rules: np.ndarray = field(default_factory=lambda: np.zeros((2, 0), dtype=np.int64))
+    event_rules: np.ndarray = field(default_factory=lambda: NO_RULES)
     # events that are zero at the start, and the sign with which they leave: 0 if that is not known
     leaving: tuple[tuple[int, float], ...] = ()
     event_noise: np.ndarray | None = None  # (n_events,): sizes that are rounding errors
@@ -68,7 +75,7 @@ class Result:
     event_rows: np.ndarray
     state: runstate.Run
     switches: tuple[float, ...]
-    own_rows: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # in the layout of a starter
+    own_rows: np.ndarray | None = None  # in the layout of a starter
     passages: tuple[str, ...] = ()  # singular positions passed, in words
     ending: str = ""  # why it ended, if more is known than the status says
 
@@ -92,9 +99,8 @@ def execute(
         begun, run = fixed_seeds(starter or Starter(work, method, formulation), method, row, layout, options, run)
     elif options.steps is None and method.regular and starter is not None:
         run = regular_seeds(starter, row, layout, options, run)
-    parameters = np.concatenate([[0.0], work.p])
+    parameters = work.data(float(run.real[runstate.T])).copy()
     if options.event_rules.shape[1]:
-        parameters[0] = run.real[runstate.T]
         _evaluate_events(run, options, run.rows[run.slots[1]], parameters)
     switches: list[float] = []
     passages: list[singular.Passage] = []
@@ -109,7 +115,7 @@ def execute(
         while status == runstate.RUNNING and go_on:
             run.whole[runstate.CHUNK_END] = run.whole[runstate.STEPS] + chunk
             begin = time.perf_counter()
-            status = advance(run, work.step, work.stages, work.dense, work.multipliers, parameters, output)
+            status = advance(*run, *work.flat, parameters, *output)
             took = time.perf_counter() - begin
             if took < 0.5 * SLICE:
                 chunk = min(chunk * 2, 1 << 40)
@@ -137,16 +143,22 @@ def execute(
             patience.resume(run)
             if progress is not None:
                 progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
-            output = _make_room(run, output, 0, 0)
+            if status == runstate.RUNNING:
+                output = _make_room(run, output, 0, 0)
             go_on = options.pause is None or status != runstate.RUNNING or not options.pause(run, work)
     except KeyboardInterrupt:
         status = int(Status.INTERRUPTED)
-    n, m = run.whole[runstate.STORED], run.whole[runstate.EVENTS_STORED]
+    t, rows, orders = _used(output[:3], run.whole.item(runstate.STORED))
+    event_t, event_index, event_rows = _used(output[3:], run.whole.item(runstate.EVENTS_STORED))
     return Result(
-        Status.of(status), output.t[:n].copy(), output.rows[:n].copy(), output.order[:n].copy(),
-        output.event_t[:m].copy(), output.event_index[:m].copy(), output.event_rows[:m].copy(), run, tuple(switches),
-        passages=tuple(x.text for x in passages), ending=ending,
+        Status.of(status), t, rows, orders, event_t, event_index, event_rows, run, tuple(switches),
+        passages=tuple([x.text for x in passages]), ending=ending,
     )  # fmt: skip
+
+
+def _used(arrays: Sequence[np.ndarray], n: int) -> list[np.ndarray]:
+    """The first n entries of arrays, without keeping much more memory than they need."""
+    return [x[:n] if x.nbytes <= KEPT or 2 * n > len(x) else x[:n].copy() for x in arrays]
 
 
 def _prepare(
@@ -155,114 +167,143 @@ def _prepare(
     assembly = work.assembly
     system, layout, n = assembly.system, assembly.layout, assembly.layout.n
     fixed = options.steps is not None
-    first_order, max_order = method.order_range(fixed)
-    h = options.steps[0] if options.steps is not None else options.first_step
-    real = np.zeros(runstate.N_REAL)
+    frame = _frame(work, method, formulation, fixed)
+    real, whole, watched = frame.real.copy(), frame.whole.copy(), frame.watched.copy()
+    h = float(options.steps[0]) if options.steps is not None else options.first_step
     real[runstate.T], real[runstate.H], real[runstate.T_END] = options.t0, h, options.t1
     real[runstate.H_MAX] = options.max_step
+    whole[runstate.STEP_LIMIT] = NO_LIMIT if options.max_steps is None else options.max_steps
+    whole[runstate.N_EVENTS] = options.event_rules.shape[1]
+    whole[runstate.STORE_STEPS] = int(options.t_eval is None)
+    whole[runstate.EVENT_KERNEL] = options.event_kernel
+    t_eval = options.t_eval if options.t_eval is not None else NOTHING
+    whole[runstate.N_EVAL] = t_eval.size
+
+    begun = row
+    if type(method).begin is not Integrator.begin:
+        begun = row.copy()
+        method.begin(system, formulation, layout, options.t0, h, begun, _model(work))
+    nodes, rows = np.empty(runstate.HISTORY + 1), np.empty((runstate.HISTORY + 1, n))
+    peak, rtol, atol = np.empty(n), np.empty(n), np.empty(n)
+    tolerance = lay_out()(
+        options.t0, h, frame.line, row, begun, work.data(options.t0), assembly.blocks, options.rtol, options.atol,
+        assembly.differential, frame.bounded, frame.together, frame.most, nodes, rows, peak, rtol, atol,
+    )  # fmt: skip
+    whole[runstate.GUARDED] = int(min(options.rtol.tolist()) >= ROUNDING)
+    real[runstate.NEWTON_TOLERANCE] = share = method.newton_share(1.0 if fixed else tolerance)
+    real[runstate.ESTIMATE_SCALE] = scale = method.estimate_scale(system, formulation, tolerance)
+    if not fixed:  # a part of the error allowed in a step, which may be less than the tolerance
+        real[runstate.NEWTON_TOLERANCE] = share / max(1.0, scale)
+    rank, ranked = singular.watch(work, options.t0, row)
+    watched[2], watched[3 : 3 + work.p.size] = options.t0, work.p
+    return runstate.Run(
+        real=real, whole=whole, nodes=nodes, rows=rows, slots=FIRST_SLOTS.copy(),
+        coefficients=np.zeros(runstate.N_COEFFICIENTS + runstate.N_WORK), estimate=np.zeros(n),
+        scratch=np.zeros((3, frame.n_scratch)),
+        rtol=rtol, atol=atol, power=frame.power, controlled=frame.controlled, peak=peak,
+        weights=np.zeros((2, max(n, assembly.n_step))),
+        weight_of=frame.weight_of, source=frame.source, orders=FIRST_ORDERS.copy(),
+        steps=options.steps if options.steps is not None else NOTHING, t_eval=t_eval,
+        counters=np.zeros(N_COUNTERS, dtype=np.int64),
+        event_values=np.zeros((runstate.EVENT_ROWS, 2 * options.event_rules.shape[1])),
+        event_rules=options.event_rules.copy(), finished=np.zeros(n), watched=watched,
+        seeds=np.zeros((0, n)), dense=np.zeros((hermite.N_DENSE_ROWS, n)), places=frame.places,
+        rank=rank, ranked=ranked,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """What runs of a method on an assembly have in common.
+
+    ``real``, ``whole`` and ``watched`` are to be copied and completed by the numbers of a run. What the loop knows of
+    the entries of a row, see `runstate.Run`, it only reads. What they start from is `opening.lay_out`'s: ``bounded`` is
+    1 for the numbers of a rotation, ``together`` the number of the block of unknowns that are scaled together (0:
+    none), ``most`` the loosest tolerances, ``line`` 1 if a row before the first one gives the predictor its slope.
+    """
+
+    real: np.ndarray
+    whole: np.ndarray
+    watched: np.ndarray
+    n_scratch: int
+    power: np.ndarray
+    controlled: np.ndarray
+    source: np.ndarray
+    weight_of: np.ndarray
+    places: np.ndarray
+    bounded: np.ndarray
+    together: np.ndarray
+    most: np.ndarray
+    line: int
+
+
+def _frame(work: Workspace, method: Integrator, formulation: Formulation, fixed: bool) -> _Frame:
+    """Made once for an assembly and a kind of run."""
+    known: dict[Any, _Frame] = work.assembly.__dict__.setdefault("_frames", {})
+    key = method, formulation, fixed
+    if key not in known:
+        known[key] = _make_frame(work, method, formulation, fixed)
+    return known[key]
+
+
+def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, fixed: bool) -> _Frame:
+    assembly = work.assembly
+    system, layout, kernels, n = assembly.system, assembly.layout, assembly.kernels, assembly.layout.n
+    first_order, max_order = method.order_range(fixed)
+    real = np.zeros(runstate.N_REAL)
     real[runstate.REUSE] = _reuse(work)
     real[runstate.STAGE_TOLERANCE] = 1e-12
     real[runstate.STALL] = FIXED_STALL if fixed else FREE_STALL
     real[runstate.MULTIPLIER_TOLERANCE] = work.multiplier_tolerance
     whole = np.zeros(runstate.N_WHOLE, dtype=np.int64)
     whole[runstate.ORDER], whole[runstate.MAX_ORDER] = first_order, max_order
-    whole[runstate.NODES] = 2
     whole[runstate.FIXED] = int(fixed)
     whole[runstate.N_STAGES] = work.n_stages
     whole[runstate.OWN_MULTIPLIERS] = int(formulation.own_multipliers and method.own_multipliers)
     whole[runstate.N_STEP] = assembly.n_step
-    whole[runstate.STEP_LIMIT] = NO_LIMIT if options.max_steps is None else options.max_steps
     whole[runstate.PROJECT_ERROR] = int(bool(assembly.stages) and assembly.stages[0].metric is not None)
     whole[runstate.PROJECT_STEPS] = int(assembly.projects_steps)
-    whole[runstate.N_EVENTS] = options.event_rules.shape[1]
-    whole[runstate.STORE_STEPS] = int(options.t_eval is None)
     whole[runstate.COEFFICIENTS] = method.coefficient_function()
-    whole[runstate.EVENT_KERNEL] = options.event_kernel
-    whole[runstate.MONITOR] = assembly.kernels["monitor"].address if formulation.monitors else 0
-    t_eval = options.t_eval if options.t_eval is not None else np.zeros(0)
-    whole[runstate.N_EVAL] = t_eval.size
-
-    begun = row.copy()
-    method.begin(system, formulation, layout, options.t0, float(h), begun, _model(work))
-    nodes, rows, count = _past(work, method, begun, options.t0, float(h), fixed)
-    whole[runstate.NODES] = count
-
+    whole[runstate.MONITOR] = kernels["monitor"].address if formulation.monitors else 0
     whole[runstate.N_PAST] = assembly.n_past
     whole[runstate.N_LAST] = assembly.n_last
     whole[runstate.EXPLICIT] = method.explicit_stages
     whole[runstate.RESERVE] = -max_order if method.one_step else method.reserve
     whole[runstate.REGULAR] = int(method.regular)
-    whole[runstate.GUARDED] = int(options.rtol.min() >= ROUNDING)
     whole[runstate.N_DENSE] = len(assembly.dense)
     places = _places(work, method)
     # the quintic of both ends serves short steps; r is known with its first derivative only
     if places[hermite.HERMITE] and ((method.one_step and (method.hermite_order or 0) > 3) or system.nr):
         whole[runstate.INNER_POINTS] = hermite.INNER
-    tolerance = float(max(options.rtol.max(), options.atol.max()))
-    real[runstate.NEWTON_TOLERANCE] = method.newton_share(1.0 if fixed else tolerance)
-    real[runstate.ESTIMATE_SCALE] = method.estimate_scale(system, formulation, tolerance)
-    if not fixed:  # a part of the error allowed in a step, which may be less than the tolerance
-        real[runstate.NEWTON_TOLERANCE] /= max(1.0, real[runstate.ESTIMATE_SCALE])
     parts = {
         runstate.START: "start", runstate.UPDATE: "update", runstate.ERROR: "error", runstate.RESPONSE: "response",
     }  # fmt: skip
     for position, name in parts.items():
-        whole[position] = assembly.kernels[name].address if name in assembly.kernels else 0
-    tables = _tables(work, method, formulation)
-    peak = np.abs(row)
-    # a multiplier that starts at zero has no scale: that of its block keeps Newton from chasing rounding errors
-    for part in tables.together:
-        peak[part] = peak[part].max()
-    rtol, atol = spread(options, layout)
-    stored = layout.slice("q")  # numbers of a rotation count in absolute terms
-    bounded = np.where(system.space.unbounded, 0.0, rtol[stored]) if system.nq else np.zeros(0)
-    atol[stored] += bounded
-    rtol[stored] -= bounded
-    if fixed:  # nothing to control: Newton is to solve to rounding level
-        rtol, atol = np.minimum(rtol, FIXED_RTOL), np.minimum(atol, FIXED_ATOL)
-    rank, ranked = singular.watch(work, options.t0, row)
-    return runstate.Run(
-        real=real, whole=whole, nodes=nodes, rows=rows, slots=np.arange(runstate.HISTORY + 1, dtype=np.int64),
-        coefficients=np.zeros(runstate.N_COEFFICIENTS + runstate.N_WORK), estimate=np.zeros(n),
-        scratch=np.zeros((3, max(n, _most(work)))),
-        rtol=rtol, atol=atol, power=tables.power, controlled=tables.controlled, peak=peak,
-        weights=np.zeros((2, max(n, assembly.n_step))),
-        weight_of=tables.weight_of, source=tables.source,
-        orders=np.full(runstate.HISTORY + 1, runstate.EXACT, dtype=np.int64),
-        steps=options.steps if options.steps is not None else np.zeros(0), t_eval=t_eval,
-        counters=np.zeros(N_COUNTERS, dtype=np.int64),
-        event_values=np.zeros((runstate.EVENT_ROWS, 2 * options.event_rules.shape[1])),
-        event_rules=options.event_rules.copy(), finished=np.zeros(n),
-        watched=np.concatenate([[1.0, 0.0, options.t0], work.p, np.zeros(formulation.data_size(system))]),
-        seeds=np.zeros((0, n)), dense=np.zeros((hermite.N_DENSE_ROWS, n)), places=places,
-        rank=rank, ranked=ranked,
+        whole[position] = kernels[name].address if name in kernels else 0
+    line = not (fixed and method.ramps and not method.one_step)
+    whole[runstate.NODES] = runstate.HISTORY if line and method.regular else 2 if line else 1
+    bounded, together = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    if system.nq:  # numbers of a rotation count in absolute terms
+        bounded[layout.slice("q")] = ~system.space.unbounded
+    watched = np.concatenate([[1.0, 0.0, 0.0], work.p, np.zeros(formulation.data_size(system))])
+    for unknown in method.row_blocks(system, formulation):
+        if method.one_step and not unknown.controlled and unknown.size:
+            together[layout.slice(unknown.name)] = together.max() + 1
+    # fixed steps: nothing to control, Newton is to solve to rounding level
+    most = np.array([FIXED_RTOL, FIXED_ATOL] if fixed else [np.inf, np.inf])
+    return _Frame(
+        real, whole, watched, max(n, _most(work)), *_tables(work, method, formulation), places, bounded, together, most,
+        int(line),
     )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _Tables:
-    """What the loop knows of the entries of a row, see `runstate.Run`; blocks to be scaled together."""
-
-    power: np.ndarray
-    controlled: np.ndarray
-    source: np.ndarray
-    weight_of: np.ndarray
-    together: tuple[slice, ...]
-
-
-def _tables(work: Workspace, method: Integrator, formulation: Formulation) -> _Tables:
-    """Made once for an assembly; the loop only reads them."""
-    assembly = work.assembly
-    if "_tables" not in assembly.__dict__:
-        assembly.__dict__["_tables"] = _make_tables(work, method, formulation)
-    out: _Tables = assembly.__dict__["_tables"]
-    return out
-
-
-def _make_tables(work: Workspace, method: Integrator, formulation: Formulation) -> _Tables:
+def _tables(
+    work: Workspace, method: Integrator, formulation: Formulation
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """What the loop knows of the entries of a row: power, controlled, source, weight_of."""
     assembly = work.assembly
     system, layout, n = assembly.system, assembly.layout, assembly.layout.n
-    power, controlled, together = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), []
+    power, controlled = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     source = np.array([np.arange(n), np.zeros(n)], dtype=np.int64)
     if method.reserve:  # velocities follow from positions, and so do their errors
         source[0, layout.slice("v")] = layout.indices(("q",))[system.space.measured_by]
@@ -271,12 +312,10 @@ def _make_tables(work: Workspace, method: Integrator, formulation: Formulation) 
         part = layout.slice(unknown.name)
         power[part] = unknown.index - 1
         controlled[part] = int(unknown.controlled)
-        if method.one_step and not unknown.controlled and unknown.size:
-            together.append(part)
     weight_of = method.weight_map(system, layout, formulation)
     if weight_of is None:
         weight_of = np.array([np.arange(assembly.n_step), np.zeros(assembly.n_step)], dtype=np.int64)
-    return _Tables(power, controlled, source, weight_of, tuple(together))
+    return power, controlled, source, weight_of
 
 
 def _places(work: Workspace, method: Integrator) -> np.ndarray:
@@ -302,18 +341,6 @@ def _model(work: Workspace) -> Model:
     )
 
 
-def _past(
-    work: Workspace, method: Integrator, row: np.ndarray, t0: float, h: float, fixed: bool
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """The start, and before it a point on a line that gives the first predictor its slope: times, rows, how many."""
-    nodes = t0 - h * (np.arange(runstate.HISTORY + 1) - 1.0)
-    rows = np.tile(row, (runstate.HISTORY + 1, 1))
-    if fixed and method.ramps and not method.one_step:
-        return nodes, rows, 1
-    rows[2] -= h * slope(work, row)
-    return nodes, rows, runstate.HISTORY if method.regular else 2
-
-
 def _choose_data(work: Workspace, formulation: Formulation, run: runstate.Run) -> None:
     """Let the formulation choose its numbers at the last accepted state."""
     system = work.assembly.system
@@ -334,27 +361,6 @@ def _restate(work: Workspace, formulation: Formulation, run: runstate.Run, rows:
     for name, x in formulation.restate(system, data, rows[:, layout.slice("v")], rows[:, layout.slice("a")]).items():
         if layout.has(name):
             rows[:, layout.slice(name)] = x
-
-
-def spread(options: Options, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-    """Tolerances of (q, v, r), given or scalar, spread over the row; algebraic variables take the tightest."""
-    index = layout.indices(("q", "v", "r"))
-    out = []
-    for given in (options.rtol, options.atol):
-        x = np.full(layout.n, given.min())
-        x[index] = given
-        out.append(x)
-    return out[0], out[1]
-
-
-def slope(work: Workspace, row: np.ndarray) -> np.ndarray:
-    """Time derivative of the differential part of a row, zero elsewhere."""
-    system, layout = work.assembly.system, work.assembly.layout
-    out = np.zeros(layout.n)
-    if system.nq:
-        out[layout.slice("q")] = system.space.rate(row[layout.slice("q")], row[layout.slice("v")])
-    out[layout.slice("v")] = row[layout.slice("a")]
-    return out
 
 
 def _most(work: Workspace) -> int:
@@ -379,8 +385,8 @@ def _outputs(run: runstate.Run, options: Options, row: np.ndarray) -> runstate.O
     size += 3 + len(options.steps if options.steps is not None else ())
     events = 16 + 2 * runstate.EVENTS_PER_STEP * options.event_rules.shape[1]
     return runstate.Output(
-        np.zeros(size), np.zeros((size, row.size)), np.zeros(size, dtype=np.int64),
-        np.zeros(events), np.zeros(events, dtype=np.int64), np.zeros((events, row.size)),
+        np.empty(size), np.empty((size, row.size)), np.empty(size, dtype=np.int64),
+        np.empty(events), np.empty(events, dtype=np.int64), np.empty((events, row.size)),
     )  # fmt: skip
 
 
@@ -424,9 +430,8 @@ class Starter:
         """Rows (in the other layout) at times covered by a result that stored its steps."""
         own = self.work.assembly.layout
         out = np.empty((times.size, own.n))
-        evaluate()(
-            result.state, self.work.dense, self.work.multipliers, result.t, result.own_rows, result.orders, times, out
-        )
+        arrays = flatten(result.state, self.work.dense, self.work.multipliers)
+        evaluate()(*arrays, result.t, result.own_rows, result.orders, times, out)
         return translate(out, own, layout)
 
     def settle(self, times: Sequence[float] | np.ndarray, rows: np.ndarray, layout: Layout) -> np.ndarray:

@@ -29,7 +29,9 @@ from dalembert.runtime.plan import Plan
 from dalembert.runtime.prepare import (
     Initial,
     assembly_for,
+    check_pair,
     first_step,
+    known_assembly,
     make_starter,
     prepare_start,
     start_formulation,
@@ -44,7 +46,7 @@ Tick = Callable[[float, int], None]
 Pause = Callable[[runstate.Run, Workspace], bool]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Start:
     """What a segment starts with. ``values``: q, v, r (and guesses for w, s) by name."""
 
@@ -124,9 +126,11 @@ class Segment:
     @property
     def times(self) -> np.ndarray:
         """Stored times; a declared discontinuity has the time that was declared, not the one beside it."""
-        t = self.result.t.copy()
-        t[t == self.options.t0] = self.start.t
-        t[t == self.options.t1] = self.stop
+        t = self.result.t
+        if (self.start.t, self.stop) != (self.options.t0, self.options.t1):
+            t = t.copy()
+            t[t == self.options.t0] = self.start.t
+            t[t == self.options.t1] = self.stop
         return t
 
     @property
@@ -221,7 +225,7 @@ def prepare(start: Start, plan: Plan, steps: int, evaluated: int, before: Sequen
     """Compile what is not yet compiled, make the start complete, choose the first step."""
     begin = time.perf_counter()
     system, method, form = start.system, start.method, start.formulation
-    method.check(system, form)
+    check_pair(system, method, form)
     stop = plan.next_stop(start.t)
     options = Options(
         t0=plan.beside(start.t, 1),
@@ -237,15 +241,17 @@ def prepare(start: Start, plan: Plan, steps: int, evaluated: int, before: Sequen
     options.steps = plan.steps(options.t0, options.t1)
     if plan.t_eval is not None:
         options.t_eval = _wanted(plan.t_eval[evaluated:], plan, start.t, stop, options)
-    layout = make_layout(system, method, form)
+    assembly = known_assembly(system, method, form, start.projection)
+    layout = make_layout(system, method, form) if assembly is None else assembly.layout
     row = initial_row(system, layout, **start.values)
     if options.steps is not None:
         method.check_steps(options.steps, options.t1 - options.t0)
     if not before:
-        arguments.check_tolerances(options, np.abs(row[layout.indices(("q", "v", "r"))]), method)
-    assembly = assembly_for(system, method, form, start.projection, options.t0, options.t1, row, start.p)
+        arguments.check_tolerances(options, row, layout.indices(("q", "v", "r")), method)
+    if assembly is None:
+        assembly = assembly_for(system, method, form, start.projection, options.t0, options.t1, row, start.p)
     work = assembly.workspace(start.p)
-    prepare_start(work, options.t0, row, start.initial, float(options.atol.max()))
+    prepare_start(work, options.t0, row, start.initial, max(options.atol.tolist()))
     if start.invariants is not None:
         work.set_invariants(start.invariants)
     start_formulation(work, form, options.t0, row)
@@ -264,7 +270,7 @@ def prepare(start: Start, plan: Plan, steps: int, evaluated: int, before: Sequen
 
 def _remaining(events: EventSet, before: Sequence[Segment]) -> np.ndarray:
     """Directions, and occurrences until the loop stops: those of earlier segments count, unless it always stops."""
-    rules = events.rules.copy()
+    rules = events.rules.copy() if events.events else events.rules
     for i, event in enumerate(events.events):
         if event.jumps:
             rules[1, i] = 1
@@ -280,6 +286,8 @@ def occurrences(segments: Sequence[Segment], i: int) -> int:
 
 def _wanted(t_eval: np.ndarray, plan: Plan, t: float, stop: float, options: Options) -> np.ndarray:
     """Output times of a segment: up to its end, which belongs to the next one unless it is the last."""
+    if (t, stop) == (options.t0, options.t1) and stop == plan.t1:
+        return t_eval.copy()
     sign = 1.0 if plan.forward else -1.0
     inside = sign * t_eval <= sign * stop if stop == plan.t1 else sign * t_eval < sign * stop
     out = t_eval[inside].copy()

@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from dalembert.numerics import rank, runstate
-from dalembert.runtime.assembly import Workspace
+from dalembert.runtime.assembly import Assembly, Workspace
 
 PIECES = 8
 BISECTIONS = 50
@@ -64,13 +64,28 @@ TOO_FAR = Passage(np.nan, False, "")  # what `inspect` says of such a step
 
 def watch(work: Workspace, t: float, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Memory of the watch: rows of C scaled by their size at the start, in the metric of the mass matrix."""
-    system = work.assembly.system
-    if system.nlam + system.nmu == 0 or system.calls:  # black boxes: a factorisation more would call them again
-        return rank.memory(np.zeros(0), 0, system.nv, t, row)
-    return rank.memory(_scale(work, t, row), system.nw + system.ns, system.nv, t, row)
+    out, ranked = (x.copy() for x in _memory(work.assembly))
+    m = int(ranked[rank.COUNT])
+    rank.forget(out, ranked, t, row)
+    if m and not work.row_scales(t, row, out[rank.PARTS : rank.PARTS + m]):
+        out[rank.PARTS : rank.PARTS + m] = _scale(work, t, row)
+    return out, ranked
+
+
+def _memory(assembly: Assembly) -> tuple[np.ndarray, np.ndarray]:
+    """The same before the scales are known; made once."""
+    if "_watch" not in assembly.__dict__:
+        system = assembly.system
+        # black boxes: a factorisation more would call them again
+        m = 0 if system.calls else system.nlam + system.nmu
+        begin = system.nw + system.ns if m else 0
+        assembly.__dict__["_watch"] = rank.memory(np.zeros(m), begin, system.nv, assembly.layout.n)
+    out: tuple[np.ndarray, np.ndarray] = assembly.__dict__["_watch"]
+    return out
 
 
 def _scale(work: Workspace, t: float, row: np.ndarray) -> np.ndarray:
+    """Scales where the mass matrix is singular, or nearly so."""
     mass, C = work.matrices(t, row)
     values, vectors = np.linalg.eigh((mass + mass.T) / 2)
     root = 1.0 / np.sqrt(np.maximum(values, 1e-12 * np.abs(values).max(initial=1e-300)))

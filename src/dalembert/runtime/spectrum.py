@@ -8,6 +8,7 @@ import numpy as np
 
 from dalembert.numerics.compiled import arnoldi
 from dalembert.numerics.newton import N_COUNTERS
+from dalembert.numerics.opening import RATE
 from dalembert.runtime.assembly import Workspace
 
 KRYLOV = 8  # dimension, at most
@@ -20,22 +21,20 @@ def spectrum(work: Workspace, t: float, row: np.ndarray, at_least: float = 0.0) 
     Nothing has to be compiled for it. On small systems the spectrum is complete. Rates of r count if the row has them.
     Empty where the accelerations cannot be solved for, or if all eigenvalues are smaller than ``at_least``.
     """
-    rows = np.stack([row, row])
     where = _where(work)
-    n = int(where.sizes[1:].sum())
-    if n == 0 or work.complete(t, rows[0]) != 0:
+    n = where.start.size
+    if n == 0:
         return np.zeros(0, dtype=complex)
-    move, m = where.move, min(n, KRYLOV)
-    q, v = rows[0][where.q], rows[0][where.v]
-    if not work.assembly.system.space.flat:
-        space = work.assembly.system.space
-        move = np.ascontiguousarray(np.stack([np.asarray(space.rate(q, e), dtype=float).ravel() for e in move], axis=1))
+    rows, m = np.empty((2, row.size)), min(n, KRYLOV)
+    rows[0] = row
+    rate = int(work.assembly.blocks[RATE])
+    move = where.move.copy() if rate else where.move
     basis, H = np.zeros((m + 1, n)), np.zeros((m + 1, m))
     basis[0] = where.start
-    size = 1.0 + max(np.abs(q).max(initial=0.0), np.abs(v).max(initial=0.0))
+    stage = work.multipliers
     found = arnoldi()(
-        work.multipliers, float(t), rows, move, where.at, where.sizes, STEP * size, work.multiplier_tolerance,
-        np.zeros(work.multipliers.real.size + 1), np.zeros(N_COUNTERS, dtype=np.int64), basis, H,
+        *stage.newton, stage.whole, stage.real, float(t), rows, move, where.at, where.sizes, rate, work.data(t), STEP,
+        work.multiplier_tolerance, np.empty(stage.real.size + 1), np.zeros(N_COUNTERS, dtype=np.int64), basis, H,
     )  # fmt: skip
     if found <= 0 or float(np.vdot(H, H)) < at_least**2:  # no eigenvalue is larger than the Frobenius norm
         return np.zeros(0, dtype=complex)
@@ -46,8 +45,6 @@ def spectrum(work: Workspace, t: float, row: np.ndarray, at_least: float = 0.0) 
 class _Where:
     """Places and sizes of the blocks of a row, as `arnoldi` wants them, and its first vector."""
 
-    q: slice
-    v: slice
     at: np.ndarray
     sizes: np.ndarray
     move: np.ndarray
@@ -63,7 +60,7 @@ def _where(work: Workspace) -> _Where:
         at = np.array([layout.slice(x).start if layout.has(x) else 0 for x in ("q", "v", "a", "r", "r_dot")])
         start = np.cos(1.7 * np.arange(1, n + 1) ** 2)  # no direction of a mechanism
         assembly.__dict__["_where"] = _Where(
-            layout.slice("q"), layout.slice("v"), at, np.array([system.nq, nm, system.nv, nr]), np.eye(nm),
+            at, np.array([system.nq, nm, system.nv, nr]), np.eye(nm, system.nq),
             start / max(float(np.linalg.norm(start)), 1e-300),
         )  # fmt: skip
     out: _Where = assembly.__dict__["_where"]

@@ -13,23 +13,25 @@ from dalembert.model.system import System
 from dalembert.runtime.assembly import Workspace
 from dalembert.status import InconsistentError, ModelError, OptionError, RedundantError
 
+LABELS = {name: f"{name}0" for name in NAMES}  # arguments of `solve`
 RANK_TOLERANCE = 1e-10  # relative: smaller singular values of the (row-scaled) constraint matrix count as zero
 
 
 def initial_row(system: System, layout: Any, **given: Any) -> np.ndarray:
     """The row of the initial values given; what is missing starts at zero."""
-    row = np.zeros(layout.n)
+    row, sizes = np.zeros(layout.n), system.sizes
     for name, value in given.items():
-        size = system.sizes[name]
         # a first-order system has no positions: its q0 sets the velocity block
-        label = "q0" if name == "v" and "q" not in given else f"{name}0"
+        label = "q0" if name == "v" and "q" not in given else LABELS[name]
         if value is None:
-            if label == "q0" and size:
-                raise OptionError(f"q0 is missing: give {size} initial positions ({', '.join(system.names['q'])}).")
-            if name == "r" and size:
+            if label == "q0" and sizes[name]:
+                names = ", ".join(system.names["q"])
+                raise OptionError(f"q0 is missing: give {sizes[name]} initial positions ({names}).")
+            if name == "r" and sizes[name]:
                 names = ", ".join(system.names["r"])
-                raise OptionError(f"r0 is missing: give {size} initial dynamic states ({names}).")
+                raise OptionError(f"r0 is missing: give {sizes[name]} initial dynamic states ({names}).")
             continue
+        size = sizes[name]
         try:
             x = np.asarray(system.space.flatten(value, label) if name == "q" else value, dtype=float)
         except OptionError:
@@ -41,7 +43,7 @@ def initial_row(system: System, layout: Any, **given: Any) -> np.ndarray:
                 raise OptionError(f"{label} is given, but the system has no {MEANING[name]}; leave it out.")
             names = ", ".join(system.names.get(name, system.motion_names))
             raise OptionError(f"{label} has shape {x.shape}, expected ({size},): give one number for each of {names}.")
-        if not np.all(np.isfinite(x)):
+        if not x.dot(x) < np.inf and not np.isfinite(x).all():  # the first is quicker
             raise OptionError(f"{label}={x.tolist()} contains NaN or infinity; give finite numbers.")
         row[layout.slice(name)] = x
     return row
@@ -49,7 +51,7 @@ def initial_row(system: System, layout: Any, **given: Any) -> np.ndarray:
 
 def put_on_space(system: System, layout: Any, row: np.ndarray, initial: str, tolerance: float) -> None:
     """Stored positions that are no element of the space are refused or replaced by the nearest element, in place."""
-    if initial == "assume" or not system.nq:
+    if initial == "assume" or not system.nq or system.space.flat:  # any numbers are an element of a flat space
         return
     q = row[layout.slice("q")]
     check = system.space.check(q)

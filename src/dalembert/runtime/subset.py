@@ -13,7 +13,8 @@ from dalembert.model.symbols import symbol
 from dalembert.model.system import System
 from dalembert.runtime.start import RANK_TOLERANCE
 
-CACHES = ("_functions", "_assemblies", "_reduced", "_not_explicit", "_layouts")  # compiled from the equations
+# made from the equations
+CACHES = ("_functions", "_assemblies", "_reduced", "_not_explicit", "_layouts", "_checked", "_choices")
 
 
 def surplus_rows(C: np.ndarray) -> list[int]:

@@ -209,7 +209,7 @@ class Product(Group):
         return self._join("_project", (q, self._q))
 
     def _check(self, q: np.ndarray) -> Check:
-        checks = self._each("_check", (q, self._q))
+        checks = [f._check(q[at]) for f, at in zip(self.factors, self._at(self._q), strict=True)]
         i = int(np.argmax([c.residual for c in checks]))
         many = len(self.factors) > 1 and checks[i].message and not isinstance(self, R3xSO3)
         return (

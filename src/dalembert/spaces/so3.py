@@ -17,8 +17,9 @@ NAMES = tuple(f"R[{i},{j}]" for i in range(3) for j in range(3))
 
 def rotation_check(R: np.ndarray) -> Check:
     """Residual of R^T R = I and det R = 1."""
-    residual = float(np.abs(rot.orthogonality(R)).max())
-    if not residual < 1.0 or np.all(rot.determinant(R) > 0.0):
+    residual = float(np.abs(rot.transpose(R) @ R - rot.EYE).max())
+    (a, b, c), (d, e, f), (g, h, i) = R.tolist()
+    if not residual < 1.0 or a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g) > 0.0:
         return Check(residual, f"R is not a rotation: |R^T R - I| = {residual:.3g}" if residual else "")
     return Check(2.0, "R is not a rotation: its determinant is negative (a reflection)")
 

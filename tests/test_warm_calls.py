@@ -1,0 +1,195 @@
+"""What a call of `solve` does before its first step and after its last one: quickly, and the same as ever."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numba import njit, types
+
+import dalembert as da
+from dalembert.numerics.compiled import compile_flat
+from dalembert.numerics.flat import flatten
+from dalembert.numerics.opening import pairwise_sum
+from dalembert.numerics.screen import DOUBTFUL, VIOLATED
+from dalembert.runtime.assembly import Workspace, make_layout
+from dalembert.runtime.prepare import assembly_for, first_step
+from dalembert.runtime.run import Options
+from dalembert.runtime.singular import _scale
+from dalembert.runtime.start import initial_row
+
+
+def work_of(system: da.System, q0: Any, v0: Any = None) -> tuple[Workspace, np.ndarray]:
+    """A work space and a row of it."""
+    method, formulation, p = da.BDF(), da.Index1(), system.parameters.vector(None)
+    row = initial_row(system, make_layout(system, method, formulation), **system.initial_values(q0, v0))
+    return assembly_for(system, method, formulation, da.Projection(), 0.0, 1.0, row, p).workspace(p), row
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 127, 128, 129, 255, 300, 1100, 5000])
+def test_sums_have_the_digits_of_numpy(n: int) -> None:
+    total = njit(lambda x, stack: pairwise_sum(x, x.size, stack))
+    x = np.random.default_rng(n).standard_normal(n) ** 2
+    assert total(x, np.zeros(100)) == x.sum()
+
+
+class Pair(NamedTuple):
+    a: np.ndarray
+    b: np.ndarray
+
+
+def _weighted(pair, pairs, factor):  # type: ignore[no-untyped-def]
+    return factor * (pair.a[0] + 10 * pair.b[0] + 100 * pairs[0].a[0] + 1000 * pairs[1].b[0])
+
+
+def test_flat_entry_points_put_tuples_together_in_order() -> None:
+    f8 = types.float64[::1]
+    kind = types.NamedTuple([f8, f8], Pair)
+    entry = compile_flat(_weighted, types.float64(kind, types.UniTuple(kind, 2), types.float64))
+    numbers = [np.array([float(i)]) for i in range(1, 7)]
+    pairs = Pair(numbers[2], numbers[3]), Pair(numbers[4], numbers[5])
+    assert entry(*flatten(Pair(numbers[0], numbers[1]), pairs, 2.0)) == 2.0 * (1 + 20 + 300 + 6000)
+
+
+# ---------------------------------------------------------------------- screens of a start
+def test_a_good_start_leaves_no_doubt(pendulum_with: Callable[..., da.System]) -> None:
+    work, row = work_of(pendulum_with(), [0.6, 0.8], [0.8, -0.6])
+    assert work.fit(0.0, row, 1e-8) == 0
+
+
+@pytest.mark.parametrize(("q0", "v0"), [([0.6, 0.9], [0.0, 0.0]), ([0.6, 0.8], [1.0, 0.0])])
+def test_violated_constraints_are_seen(pendulum_with: Callable[..., da.System], q0: Any, v0: Any) -> None:
+    work, row = work_of(pendulum_with(), q0, v0)
+    assert work.fit(0.0, row, 1e-8) == VIOLATED
+    assert work.fit(0.0, row, -1.0) == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mass": [1.0, 0.0]},
+        {"mass": [1.0, -1.0]},
+        {"mass": [[1.0, 0.5], [0.2, 1.0]]},
+        {"constraints": lambda q: [q[0] ** 2 + q[1] ** 2 - 1.0, 2.0 * (q[0] ** 2 + q[1] ** 2) - 2.0]},
+        {"constraints": lambda q: [(q[0] ** 2 + q[1] ** 2 - 1.0) ** 2]},
+        {"constraints": lambda q: [np.sqrt(q[0] - 2.0) + q[1]]},
+    ],
+    ids=["no inertia", "negative", "not symmetric", "redundant", "no gradient", "not a number"],
+)
+def test_what_is_not_clearly_regular_is_looked_at(pendulum_with: Callable[..., da.System], changes: Any) -> None:
+    work, row = work_of(pendulum_with(**changes), [0.6, 0.8], [0.8, -0.6])
+    assert work.fit(0.0, row, 1e-8) & DOUBTFUL
+
+
+@pytest.mark.parametrize("name", ["andrews", "slider-crank", "heavy-top", "rolling-disc"])
+def test_scales_of_constraints_are_those_of_the_eigenvalues(name: str) -> None:
+    problem = da.problems()[name]
+    work, row = work_of(problem.system, problem.q0, problem.v0)
+    out = np.empty(problem.system.nlam + problem.system.nmu)
+    assert work.row_scales(0.0, row, out)
+    assert out == pytest.approx(_scale(work, 0.0, row), rel=1e-10)
+
+
+def test_scales_with_a_singular_mass_matrix_are_left_to_eigenvalues(pendulum_with: Callable[..., da.System]) -> None:
+    work, row = work_of(pendulum_with(mass=[1.0, 0.0]), [0.6, 0.8], [0.8, -0.6])
+    assert not work.row_scales(0.0, row, np.empty(1))
+
+
+@pytest.mark.parametrize("name", ["pendulum", "andrews", "slider-crank"])
+@pytest.mark.parametrize("end", [3.0, -0.5])
+def test_first_step_is_hairers(name: str, end: float) -> None:
+    """The formula in NumPy, digit by digit."""
+    problem = da.problems()[name]
+    system = problem.system
+    work, row = work_of(system, problem.q0, problem.v0)
+    work.complete(0.0, row)
+    n = system.nq + system.nv
+    options = Options(0.0, end, np.linspace(1e-6, 1e-4, n), np.full(n, 1e-7), 0.0)
+    layout, span, direction = work.assembly.layout, abs(end), np.sign(end)
+    index = layout.indices(("q", "v"))
+    scale = 1.0 / (options.atol + options.rtol * np.abs(row[index]) + 1e-300)
+
+    def rates(x: np.ndarray) -> np.ndarray:
+        return np.concatenate([x[layout.slice("v")], x[layout.slice("a")]])
+
+    def norm(x: np.ndarray) -> float:
+        return float(np.sqrt(np.mean((x * scale) ** 2)))
+
+    d1 = rates(row)
+    guess = min(1e-4 * span, 1e-3 / (norm(d1) * 1e-4)) if norm(d1) > 0 else 1e-4 * span
+    trial = row.copy()
+    trial[index] = row[index] + direction * guess * d1
+    assert work.complete(direction * guess, trial) == 0
+    curvature = norm((rates(trial) - d1) / guess)
+    expected = direction * min(float(np.sqrt(0.1 / curvature)), 1e-2 * span)
+    assert first_step(None, work, row, options) == expected
+
+
+# ---------------------------------------------------------------------- runs do not know of each other
+def swing(problem: Any, angle: float, **options: Any) -> da.Solution:
+    q0 = [np.cos(angle), np.sin(angle)]
+    return da.solve(problem.system, (0.0, 1.0), q0, [0.0, 0.0], initial="project", **options)
+
+
+@pytest.mark.parametrize("method", ["explicit", "bdf", "radau"])
+def test_solutions_share_no_memory(pendulum: Any, method: str) -> None:
+    first = swing(pendulum, 0.0, method=method, t_eval=[0.5, 1.0])
+    kept = {name: x.copy() for name, x in first.parts.items()}
+    second = swing(pendulum, -0.4, method=method, t_eval=[0.5, 1.0])
+    assert not any(np.shares_memory(first.parts[name], second.parts[name]) for name in kept)
+    assert all(np.array_equal(first.parts[name], x) for name, x in kept.items())
+
+
+@pytest.mark.parametrize("method", ["auto", "bdf"])
+def test_parameters_of_a_later_run_are_seen(method: str, pendulum_with: Callable[..., da.System]) -> None:
+    """A run with others in between changes nothing, and has the solution of a system built with them."""
+    force, g = (lambda p: [0.0, -p.g]), 9.81
+    system = pendulum_with(force=force, parameters={"g": g})
+    start = (0.0, 0.5), [1.0, 0.0], [0.0, 0.0]
+    first = da.solve(system, *start, method=method)
+    other = da.solve(system, *start, method=method, parameters={"g": 2.0 * g})
+    again = da.solve(system, *start, method=method)
+    built = da.solve(pendulum_with(force=force, parameters={"g": 2.0 * g}), *start, method=method)
+    assert np.array_equal(first.q, again.q)
+    assert np.array_equal(first.lam, again.lam)
+    assert other.q[-1] == pytest.approx(built.q[-1], abs=1e-12)
+    assert np.abs(other.q[-1] - first.q[-1]).max() > 0.1
+    assert (first.parameters, other.parameters) == ({"g": g}, {"g": 2.0 * g})
+
+
+@pytest.mark.parametrize("method", ["auto", "bdf", "radau"])
+def test_two_threads_may_solve_one_system(pendulum: Any, method: str) -> None:
+    angles = np.linspace(-1.0, 1.0, 24)
+    alone = [swing(pendulum, x, method=method) for x in angles]
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(lambda x: swing(pendulum, x, method=method), angles))
+    assert all(np.array_equal(a.q, b.q) and np.array_equal(a.lam, b.lam) for a, b in zip(alone, together, strict=True))
+
+
+@pytest.mark.parametrize("method", ["auto", "bdf"])
+def test_a_solution_is_freed_when_it_is_dropped(pendulum: Any, method: str) -> None:
+    """No cycle of references keeps its arrays until the garbage collector comes."""
+    gc.collect()
+    gc.disable()
+    try:
+        sol = swing(pendulum, 0.0, method=method)
+        gone = weakref.ref(sol)
+        del sol
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_statistics_are_those_of_the_run_whenever_they_are_read(pendulum: Any) -> None:
+    first, second = (swing(pendulum, 0.0, method="explicit") for _ in range(2))
+    before = first.stats
+    second(np.linspace(0.0, 1.0, 50))  # dense output projects and solves, too
+    counted = ("steps", "residuals", "factorizations", "newton_iterations", "projections")
+    assert all(getattr(before, name) == getattr(second.stats, name) for name in counted)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = first.nothing
