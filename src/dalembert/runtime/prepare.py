@@ -40,6 +40,9 @@ def as_projection(
         method.check_projection(formulation, given)
         return given
     if given == "default":
+        own = method.own_projection(system, formulation)
+        if own is not None:
+            return own
         if method.regular and "velocity" in formulation.satisfies:  # of one order more than those of the step equations
             return Projection(levels=("velocity",))
         kept = method.satisfies(formulation)

@@ -169,7 +169,8 @@ def _prepare(
     whole[runstate.NODES] = 2
     whole[runstate.FIXED] = int(fixed)
     whole[runstate.N_STAGES] = work.n_stages
-    whole[runstate.OWN_MULTIPLIERS] = int(formulation.own_multipliers and method.own_multipliers)
+    own = formulation.own_multipliers and method.own_multipliers
+    whole[runstate.OWN_MULTIPLIERS] = int(own and not method.gains(system, formulation, assembly.projection))
     whole[runstate.N_STEP] = assembly.n_step
     whole[runstate.STEP_LIMIT] = NO_LIMIT if options.max_steps is None else options.max_steps
     whole[runstate.PROJECT_ERROR] = int(bool(assembly.stages) and assembly.stages[0].metric is not None)
@@ -200,7 +201,7 @@ def _prepare(
         whole[runstate.INNER_POINTS] = hermite.INNER
     tolerance = float(max(options.rtol.max(), options.atol.max()))
     real[runstate.NEWTON_TOLERANCE] = method.newton_share(1.0 if fixed else tolerance)
-    real[runstate.ESTIMATE_SCALE] = method.estimate_scale(system, formulation, tolerance)
+    real[runstate.ESTIMATE_SCALE] = method.estimate_scale(system, formulation, tolerance, assembly.projection)
     if not fixed:  # a part of the error allowed in a step, which may be less than the tolerance
         real[runstate.NEWTON_TOLERANCE] /= max(1.0, real[runstate.ESTIMATE_SCALE])
     parts = {
