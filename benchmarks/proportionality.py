@@ -61,7 +61,7 @@ gives slope p/(p+1); what has to be held at tol, times a constant, is h^p.
   orders up to 5, below tol = 1e-4. Errors of steps below 1e-12 are not asked for.
 - **Modified BDF** weighs its estimates by 9 tol^(-1/7), as far as second differences of positions can tell them from
   rounding errors: below 1e-8 what a step may add ends at 8e-11, and errors do not follow the tolerance any more. On
-  andrews and car-axis they fall too slowly before that, too: there is no more than a factor for orders 4 to 6 alike.
+  andrews and car-axis they fall too slowly before that, too.
 - **Gauss, Radau and Lobatto methods** hold an estimate of lower order k at c tol^((k+1)/p), with p the lower of the
   orders of q and v, below tol = 1e-6 (above: c tol^((k+1)/(p+1)), slope p/(p+1)), on index 3 below 1e-4. On index 3 the
   steps themselves have v of the order of the stages only, O(h^s) for Radau; but that error lies along M^-1 G^T, and the
