@@ -159,15 +159,22 @@ def test_one_step_methods_at_a_tight_tolerance(method: Any, lam: float) -> None:
     assert found["lam"] < lam
 
 
-def test_radau_on_index_3_follows_the_tolerance() -> None:
-    """On SE(3), whose matrix ages slowly: an old one must not leave more than the method itself does (order 5)."""
+def test_radau_on_index_3_follows_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On SE(3), whose matrix ages slowly: an old one must not leave more than the method itself does (order 5).
+
+    The errors are those of the method: Newton's iteration taken much further does not change them.
+    """
     system = heavy_top("SE3")
     q0, v0 = begin("SE3")
     options: dict[str, Any] = {"method": "radau", "formulation": "index-3"}
     for tol in (1e-7, 1e-8, 1e-9):
         found = errors("SE3", da.solve(system, (0, 0.1), q0, v0, rtol=tol, atol=tol, **options), 0.1)
-        assert max(found["x"], found["R"]) < tol, found
-        assert found["lam"] < 700 * 5 * tol, found
+        assert max(found["x"], found["R"]) < 3 * tol, found
+        with monkeypatch.context() as patch:
+            patch.setattr(da.Radau, "newton_share", lambda self, tolerance: 1e-6)
+            exact = errors("SE3", da.solve(system, (0, 0.1), q0, v0, rtol=tol, atol=tol, **options), 0.1)
+        assert [found[x] for x in ("x", "R")] == pytest.approx([exact[x] for x in ("x", "R")], rel=0.01)
+        assert found["lam"] < 700 * 15 * tol, found
 
 
 def test_radau_on_index_2_at_a_tight_tolerance() -> None:

@@ -178,6 +178,14 @@ class Integrator(ABC):
         """True if states are projected by default."""
         return formulation.projects
 
+    def own_projection(self, system: System, formulation: Formulation) -> Projection | None:
+        """The projection that steps of this method want by default; None: what the formulation wants."""
+        return None
+
+    def gains(self, system: System, formulation: Formulation, projection: Projection | None) -> bool:
+        """True if projected velocities are of higher order than those that the multipliers of the step belong to."""
+        return False
+
     def check_projection(self, formulation: Formulation, given: Projection | None) -> None:
         """Refuse a projection given by the user (None: no projection) that the method cannot do with."""
         return
@@ -186,7 +194,9 @@ class Integrator(ABC):
         """Initial values of what the method carries along besides the unknowns; ``at`` as in `Formulation.start`."""
         return {}
 
-    def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
+    def estimate_scale(
+        self, system: System, formulation: Formulation, tolerance: float, projection: Projection | None = None
+    ) -> float:
         """What error estimates are multiplied with before they are compared with the tolerance."""
         return 1.0
 

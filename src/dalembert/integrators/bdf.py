@@ -12,9 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import register
 from dalembert.integrators.multistep import BackwardDifferences
+from dalembert.model.system import System
+from dalembert.numerics.projection import Projection
 from dalembert.status import OptionError
+
+USUAL = 1e-4  # tolerance below which the errors of a run, no longer those of steps, follow it
+FINEST = 1e-12  # smallest error of a step that is asked for
 
 
 @register
@@ -28,6 +34,9 @@ class BDF(BackwardDifferences):
         Largest order the controller may use, 1 to 6. With a fixed step it is the order of the run.
     start
         With a fixed step: "accurate" starting values of full order, or "ramp": orders 1, 2, ... from the first step.
+    control
+        What automatic steps hold in proportion to the tolerance: the error of the "run" (default), or that of every
+        "step", as codes like DASSL do. They differ for tolerances below 1e-4.
 
     References
     ----------
@@ -36,6 +45,7 @@ class BDF(BackwardDifferences):
 
     max_order: int = 5
     start: Literal["accurate", "ramp"] = "accurate"
+    control: Literal["run", "step"] = "run"
     name: ClassVar[str] = "bdf"
     summary: ClassVar[str] = "BDF, orders 1 to 6, variable step and order"
     default_formulation: ClassVar[str] = "index-1"
@@ -43,9 +53,24 @@ class BDF(BackwardDifferences):
     def __post_init__(self) -> None:
         if isinstance(self.max_order, bool) or not isinstance(self.max_order, int) or not 1 <= self.max_order <= 6:
             raise OptionError(f"BDF(max_order={self.max_order!r}): BDF is stable for orders 1 to 6 only.")
+        if self.control not in ("run", "step"):
+            raise OptionError(f"BDF(control={self.control!r}): choose 'run' or 'step'.")
 
     def order_range(self, fixed: bool) -> tuple[int, int]:
         return (self.max_order if fixed else 1), self.max_order
+
+    def estimate_scale(
+        self, system: System, formulation: Formulation, tolerance: float, projection: Projection | None = None
+    ) -> float:
+        """Local errors h^(k+1) held at tol add up to tol^(k/(k+1)); at tol^(1 + 1/k) they would add up to tol.
+
+        With orders above 2 half of that is taken, because orders rise when tolerances fall, and errors fall faster by
+        that. Estimates below `FINEST` may be rounding errors.
+        """
+        if self.control == "step":
+            return 1.0
+        exponent = (1.0 if self.max_order <= 2 else 0.5) / self.max_order
+        return max(1.0, min((USUAL / tolerance) ** exponent, tolerance / FINEST))
 
     def describe(self) -> str:
         return f"BDF (orders 1-{self.max_order})"

@@ -45,10 +45,15 @@ from dalembert.integrators.tableaus import Tableau
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
+from dalembert.numerics.projection import Projection
 from dalembert.status import OptionError
 
 _STATE = ("q", "v", "r")
 EPS = float(np.finfo(float).eps)
+# tolerance at which the rule for the errors of a run takes over from that for errors of steps, by index: the latter,
+# with slopes p/(p+1), does for large tolerances, but not with v of the order of the stages
+MEETING = {1: 1e-6, 2: 1e-6, 3: 1e-4}
+FINEST = 20 * EPS  # estimates below are rounding errors
 
 
 @dataclass(frozen=True)
@@ -85,26 +90,50 @@ class CollocationMethod(Integrator):
     def hermite_order(self) -> int:  # type: ignore[override]
         return self.tableau.order
 
-    def orders(self, system: System, formulation: Formulation) -> dict[str, int]:
+    def orders(self, system: System, formulation: Formulation, projection: Projection | None = None) -> dict[str, int]:
         """Orders of convergence of q, v and lam: p, or the stage order n [HW96, VII.4, Table 4.1; VII.6].
 
         A singular A (explicit first or last stage) is for index 1 only, where everything has order p.
         """
         p, n = self.tableau.order, self.tableau.stage_order
-        index = {u.name: u.index for u in formulation.unknowns(system)}["lam"] if system.nlam + system.nmu else 1
-        if index == 3 and system.nlam:
+        if self.gains(system, formulation, projection):
+            return {"q": p, "v": p, "lam": p}
+        index = _index(system, formulation)
+        if index == 3:
             return {"q": p, "v": n, "lam": n - 1}
         return {"q": p, "v": p, "lam": p if index == 1 else n}
 
-    def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
-        """Estimates h^(k+1), errors h^(p+1): 0.1 tol^((k+1)/(p+1)) in place of tol makes errors follow tol [RADAU].
+    def own_projection(self, system: System, formulation: Formulation) -> Projection | None:
+        """Onto all constraints in the metric of the mass matrix, if that gives v its full order on index 3."""
+        own = Projection(weight="mass", invariants=False)
+        return own if self.gains(system, formulation, own) else None
 
-        No more than three orders beyond the estimate are counted on: problems are not as smooth as 2s would have them.
+    def gains(self, system: System, formulation: Formulation, projection: Projection | None) -> bool:
+        """On index 3 errors of stage multipliers move velocities off the constraints, along M^-1 G^T: O(h^n) at the end
+        of every step, without adding up. A projection along M^-1 G^T takes out that and nothing else, and leaves v with
+        the order of q; any other direction leaves errors that add up to O(h^(n-1)) in q and v. Reactions besides
+        -G^T lam (friction, say) push elsewhere."""
+        if projection is None or _index(system, formulation) != 3 or not self.tableau.stiffly_accurate:
+            return False
+        wanted = projection.steps and projection.weight == "mass" and "velocity" in projection.levels
+        return wanted and system.pushes_along_constraints
+
+    def estimate_scale(
+        self, system: System, formulation: Formulation, tolerance: float, projection: Projection | None = None
+    ) -> float:
+        """Errors of a run that follow the tolerance: estimates h^(k+1) below c tol^((k+1)/p) make h^p follow tol.
+
+        p is the lower of the orders of q and v. The constant is that of [RADAU], which lets the errors of steps follow
+        tol, at some tolerance; larger ones are taken as there. No more than four orders beyond the estimate are counted
+        on: problems are not as smooth as 2s would have them.
         """
-        orders, k = self.orders(system, formulation), self.tableau.estimate_order
-        p = min(orders["q"], orders["v"], k + 3)
-        allowed = 0.1 * tolerance ** ((k + 1) / (p + 1) - 1)
-        return 1.0 / max(1.0, allowed)
+        k, meeting = self.tableau.estimate_order, MEETING[_index(system, formulation)]
+        own, kept = (min(x["q"], x["v"]) for x in (self.orders(system, formulation, y) for y in (None, projection)))
+        of_steps, of_run = (k + 1) / (min(own, k + 3) + 1) - 1, (k + 1) / min(kept, k + 4) - 1
+        if tolerance >= meeting or of_steps == of_run:
+            return 1.0 / max(1.0, 0.1 * tolerance**of_steps)
+        allowed = max(1.0, 0.1 * meeting**of_steps) * (tolerance / meeting) ** of_run
+        return 1.0 / max(allowed, FINEST / tolerance)
 
     def newton_share(self, tolerance: float) -> float:
         """Errors of the step are far below the estimate: what Newton leaves would be all there is. As in [RADAU5]."""
@@ -223,6 +252,14 @@ class CollocationMethod(Integrator):
 
     def coefficient_function(self) -> int:
         return last_row_function()
+
+
+def _index(system: System, formulation: Formulation) -> int:
+    """Index of the multipliers in the form solved; 1 without any."""
+    if not system.nlam + system.nmu:
+        return 1
+    index = {u.name: u.index for u in formulation.unknowns(system)}["lam"]
+    return index if system.nlam else min(index, 2)
 
 
 def _sum(weights: np.ndarray, stage: list[dict[str, ca.SX]], name: str) -> ca.SX:

@@ -56,6 +56,7 @@ from dalembert.integrators.stages import past_row
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
+from dalembert.numerics.projection import Projection
 from dalembert.status import OptionError
 
 START = ("shifted", "unperturbed", "consistent")
@@ -163,7 +164,9 @@ class GeneralizedAlpha(Integrator):
     def order_range(self, fixed: bool) -> tuple[int, int]:
         return 2, 2
 
-    def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
+    def estimate_scale(
+        self, system: System, formulation: Formulation, tolerance: float, projection: Projection | None = None
+    ) -> float:
         """Local errors h^3 add up to global ones of h^2: tol^(3/2) / 2 in place of tol makes errors follow tol."""
         return 2.0 / np.sqrt(min(tolerance, 1.0))
 

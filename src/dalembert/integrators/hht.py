@@ -58,6 +58,7 @@ from dalembert.integrators.stages import last_row_function
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
+from dalembert.numerics.projection import Projection
 from dalembert.status import ModelError, OptionError
 
 
@@ -135,7 +136,9 @@ class HHT(Integrator):
     def order_range(self, fixed: bool) -> tuple[int, int]:
         return 2, 2
 
-    def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
+    def estimate_scale(
+        self, system: System, formulation: Formulation, tolerance: float, projection: Projection | None = None
+    ) -> float:
         """Local errors h^3 below 2 tol^(3/2) make the errors of a run, h^2, follow tol (below it, as measured)."""
         return max(1.0, 0.5 / np.sqrt(tolerance))
 

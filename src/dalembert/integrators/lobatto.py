@@ -32,8 +32,8 @@ class Lobatto(CollocationMethod):
     stages
         2 to 5.
     family
-        "IIIC" (default; damps, all formulations; on index 3 v has order s - 1, lam s - 2) or "IIIA" (symmetric, no
-        damping, index 1).
+        "IIIC" (default; damps, all formulations; on index 3 v has order s - 1, lam s - 2 if not projected) or "IIIA"
+        (symmetric, no damping, index 1).
 
     Examples
     --------

@@ -56,6 +56,7 @@ from dalembert.integrators.positions import (
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
+from dalembert.numerics.projection import Projection
 from dalembert.numerics.runstate import HISTORY
 from dalembert.status import OptionError
 
@@ -118,7 +119,9 @@ class ModifiedBDF(Integrator):
     def equations_key(self) -> tuple[Any, ...]:
         return (type(self), self.variant)
 
-    def estimate_scale(self, system: System, formulation: Formulation, tolerance: float) -> float:
+    def estimate_scale(
+        self, system: System, formulation: Formulation, tolerance: float, projection: Projection | None = None
+    ) -> float:
         """Local errors h^7 add up over a number of steps that grows like tol^(-1/7); the factor is measured, such that
         the errors of motions without damping stay below the tolerance. Steps so small that second differences are
         rounding errors would not help. Runs of low orders are not made for accuracy: BDF's usual measure."""

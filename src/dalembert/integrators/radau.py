@@ -19,7 +19,10 @@ from dalembert.integrators.tableaus import Tableau, radau_iia
 @register
 @dataclass(frozen=True)
 class Radau(CollocationMethod):
-    """Radau IIA, order 2 s - 1 in q (and v, lam on index 1; q, v on index 2); v of order s, lam of s - 1 on index 3.
+    """Radau IIA, order 2 s - 1 in q and v, and in lam on index 1 (lam of order s on index 2).
+
+    On index 3 steps have v of order s and lam of s - 1; projected along M^-1 G^T, as they are by default, all have
+    order 2 s - 1.
 
     Parameters
     ----------

@@ -492,6 +492,13 @@ class System:
         return ca.densify(holonomic - self.K.T @ self.symbols.mu)
 
     @cached_property
+    def pushes_along_constraints(self) -> bool:
+        """True if the multipliers act through -G^T lam - K^T mu only: no friction, no other direction of reactions."""
+        multipliers = ca.vertcat(self.symbols.lam, self.symbols.mu)
+        others = ca.vertcat(self.force, self.auxiliary)
+        return self._constraint_force is None and not ca.depends_on(others, multipliers)
+
+    @cached_property
     def free_force(self) -> ca.SX:
         """Applied forces without what they owe to the multipliers, f at lam = mu = 0; not for black boxes."""
         x = self.symbols

@@ -54,6 +54,7 @@ class Assembly:
     projects_steps: bool  # or only points between them
     weakness: str  # of the method with this formulation, for the message if steps fail
     matrix_entries: np.ndarray  # where the numbers of the kernel "matrices" stand in [vec(M); vec([G; K])]
+    projection: Projection | None
 
     @cached_property
     def n_step(self) -> int:
@@ -319,7 +320,7 @@ def assemble(
     return Assembly(
         system, layout, kernels, step_system, stage_systems, multiplier_system, equations.labels, n_past, n_last,
         dense, projection is None or projection.steps, method.weakness(system, formulation),
-        np.array(both.sparsity().row(), dtype=int),
+        np.array(both.sparsity().row(), dtype=int), projection,
     )  # fmt: skip
 
 

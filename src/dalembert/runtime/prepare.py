@@ -42,6 +42,9 @@ def as_projection(
         method.check_projection(formulation, given)
         return given
     if given == "default":
+        own = method.own_projection(system, formulation)
+        if own is not None:
+            return own
         if method.regular and "velocity" in formulation.satisfies:  # of one order more than those of the step equations
             return Projection(levels=("velocity",))
         kept = method.satisfies(formulation)
@@ -103,9 +106,10 @@ def starts_better(method: Integrator, formulation: Formulation, options: Options
 
 
 def make_starter(work: Workspace, formulation: Formulation, options: Options, row: np.ndarray) -> Starter:
-    """BDF on the index-1 form, projected: starts itself, and its rows satisfy all constraints."""
+    """BDF on the index-1 form, projected: starts itself, and its rows satisfy all constraints. Errors of single steps
+    count: it makes few."""
     system, p = work.assembly.system, work.p
-    first, form = BDF(), Index1()
+    first, form = BDF(control="step"), Index1()
     own = make_layout(system, first, form)
     begin = translate(row[None], work.assembly.layout, own)[0]
     its = assembly_for(system, first, form, Projection(), options.t0, options.t1, begin, p).workspace(p)

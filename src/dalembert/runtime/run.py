@@ -191,7 +191,7 @@ def _prepare(
     )  # fmt: skip
     whole[runstate.GUARDED] = int(min(options.rtol.tolist()) >= ROUNDING)
     real[runstate.NEWTON_TOLERANCE] = share = method.newton_share(1.0 if fixed else tolerance)
-    real[runstate.ESTIMATE_SCALE] = scale = method.estimate_scale(system, formulation, tolerance)
+    real[runstate.ESTIMATE_SCALE] = scale = method.estimate_scale(system, formulation, tolerance, assembly.projection)
     if not fixed:  # a part of the error allowed in a step, which may be less than the tolerance
         real[runstate.NEWTON_TOLERANCE] = share / max(1.0, scale)
     rank, ranked = singular.watch(work, options.t0, row)
@@ -259,7 +259,8 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
     whole[runstate.ORDER], whole[runstate.MAX_ORDER] = first_order, max_order
     whole[runstate.FIXED] = int(fixed)
     whole[runstate.N_STAGES] = work.n_stages
-    whole[runstate.OWN_MULTIPLIERS] = int(formulation.own_multipliers and method.own_multipliers)
+    own = formulation.own_multipliers and method.own_multipliers
+    whole[runstate.OWN_MULTIPLIERS] = int(own and not method.gains(system, formulation, assembly.projection))
     whole[runstate.N_STEP] = assembly.n_step
     whole[runstate.PROJECT_ERROR] = int(bool(assembly.stages) and assembly.stages[0].metric is not None)
     whole[runstate.PROJECT_STEPS] = int(assembly.projects_steps)
