@@ -11,7 +11,7 @@ x follows from u (and w) and the constraints; x^(m) is the acceleration of the i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import casadi as ca
@@ -37,7 +37,7 @@ class EssentialODE(Formulation):
         Function of ``t`` and ``p`` (by name) returning the (nv - number of constraints, nv) matrix.
     """
 
-    R: Callable[..., Any] | None = None
+    R: Callable[..., Any] | None = field(default=None, hash=False)  # what is no function is refused with a system
     name: ClassVar[str] = "essential-ode"
     summary: ClassVar[str] = "essential underlying ODE in u = R(t) x, for a given smooth R"
     self_contained: ClassVar[bool] = False
