@@ -106,7 +106,9 @@ def variants():
          da.Projection(coupling="joint", iteration="gauss-newton")),
         ('`Projection(coupling="joint", error="projected")`', da.Projection(coupling="joint", error="projected")),
     ):  # fmt: skip
-        sol = da.solve(problem.system, (0, 100), problem.q0, problem.v0, projection=projection, rtol=1e-7, atol=1e-7)
+        sol = da.solve(
+            problem.system, (0, 100), problem.q0, problem.v0, method="bdf", projection=projection, rtol=1e-7, atol=1e-7
+        )
         reference, largest = exact(100.0), sol.drift.largest
         errors = [number(np.abs(getattr(sol, n)[-1] - reference[n]).max()) for n in ("q", "v", "lam")]
         rows.append([text, *errors, number(largest["position"]), number(largest["velocity"]), sol.stats.steps])
@@ -120,8 +122,8 @@ def formulations_measured():
     for name in ("index-1", "index-2", "index-3"):
         for text, projection in (("none", None), ("sequential", da.Projection())):
             sol = da.solve(
-                problem.system, (0, 10), problem.q0, problem.v0, formulation=name, projection=projection, rtol=1e-7,
-                atol=1e-7,
+                problem.system, (0, 10), problem.q0, problem.v0, method="bdf", formulation=name, projection=projection,
+                rtol=1e-7, atol=1e-7,
             )  # fmt: skip
             reference, largest = exact(sol.t), sol.drift.largest
             errors = [number(np.abs(getattr(sol, n) - reference[n]).max()) for n in ("q", "v", "lam")]
@@ -172,7 +174,10 @@ def size(form):
 def residual(form, level, t_end=100.0, tolerance=1e-7):
     """Largest residual of a run of the pendulum in two windows of a period, ending at t_end / 10 and t_end."""
     problem = da.problems()["pendulum"]
-    sol = da.solve(problem.system, (0, t_end), problem.q0, problem.v0, formulation=form, rtol=tolerance, atol=tolerance)
+    sol = da.solve(
+        problem.system, (0, t_end), problem.q0, problem.v0, method="bdf", formulation=form, rtol=tolerance,
+        atol=tolerance,
+    )  # fmt: skip
     size = np.abs(getattr(sol.drift, level)).max(axis=1)
     return [size[(sol.t > t - 2) & (sol.t <= t)].max() for t in (t_end / 10, t_end)]
 
@@ -281,8 +286,8 @@ def four_examples():
                 cells.append("has one level")
                 continue
             sol = da.solve(
-                problem.system, problem.t_span, problem.q0, problem.v0, formulation=form, rtol=1e-6, atol=1e-6,
-                parameters={"nu": nu},
+                problem.system, problem.t_span, problem.q0, problem.v0, method="bdf", formulation=form, rtol=1e-6,
+                atol=1e-6, parameters={"nu": nu},
             )  # fmt: skip
             errors = ascher_petzold_1993.errors(i, sol)
             cells.append(f"{sol.stats.steps}, {number(max(errors.values()))}" if sol.success else sol.status.name)
@@ -364,7 +369,7 @@ def weights():
     for coupling in ("sequential", "joint"):
         for weight in (None, "mass"):
             projection = da.Projection(coupling=coupling, weight=weight)
-            sol = da.solve(double, (0, 5), **start, projection=projection, rtol=1e-7, atol=1e-7)
+            sol = da.solve(double, (0, 5), **start, method="bdf", projection=projection, rtol=1e-7, atol=1e-7)
             errors = [number(np.abs(getattr(sol, n)[-1] - getattr(reference, n)[-1]).max()) for n in ("q", "v")]
             change = np.abs(sol.energy - sol.energy[0]).max()
             rows.append([coupling, repr(weight).replace("'", '"'), *errors, number(change), sol.stats.steps])
@@ -377,7 +382,9 @@ def invariants():
         space = runpy.run_path(str(EXAMPLES / "energy_invariant.py"))
     rows = []
     for keep in (False, True):
-        sol = da.solve(space["pendulum"], (0, 100), [0.6, -0.8], [0, 0], projection=da.Projection(invariants=keep))
+        sol = da.solve(
+            space["pendulum"], (0, 100), [0.6, -0.8], [0, 0], method="bdf", projection=da.Projection(invariants=keep)
+        )
         largest = sol.drift.largest
         rows.append([keep, *(number(largest[n]) for n in ("invariants", "position", "velocity")), sol.stats.steps])
     return table(["invariants=", "energy", "drift q", "drift v", "steps"], rows)
