@@ -15,9 +15,9 @@ A zero at which sigma does not change its sign is suspected where the parabola t
 close to zero.
 
 Where little changes, not every step is looked at, since a factorisation may be needed for it: between two looks sigma
-may be expected to change by a tenth of itself and x to turn by 0.3, at the rates seen before, so that the looks come
-closer and closer together on the way to a zero. What happened between two looks is judged from the last row seen.
-Suspicions are looked into by `runtime.singular`, outside of the compiled loop.
+may be expected to change by a tenth of itself and x to turn by 0.3, at the largest rate seen lately, so that the looks
+come closer and closer together on the way to a zero, and not too late after a moment of rest. What happened between two
+looks is judged from the last row seen. Suspicions are looked into by `runtime.singular`, outside of the compiled loop.
 
 [BBMN91] A. Bunse-Gerstner, R. Byers, V. Mehrmann, N. K. Nichols, Numerical computation of an analytic singular value
          decomposition of a matrix valued function, Numer. Math. 60 (1991) 1-39.
@@ -48,15 +48,16 @@ from dalembert.numerics.stage import INDEX, N_INDEX
 COUNT, BEGIN, N_V, SUSPECT, SEEN, PASSED, COUNTED = range(7)
 N_RANKED = COUNTED + N_COUNTERS
 TURNED, TOUCHES, SINGULAR_STEP = 1, 2, 3  # values of SUSPECT
-# positions in Run.rank: the last two sigmas, how long not to look, the last SIGHTS times, then D (m), nu (m), what is
-# mixed in (m), scratch (m), x (nv), the rows of those times, newest first
+# positions in Run.rank: the last two sigmas, the rate of change, how long not to look, SIGHTS times, then D (m), nu (m),
+# what is mixed in (m), scratch (m), x (nv), the rows of those times, newest first
 SIGHTS = 3
-SIGMA, OLDER_SIGMA, REST, TIMES = range(4)
+SIGMA, OLDER_SIGMA, RATE, REST, TIMES = range(5)
 PARTS = TIMES + SIGHTS
 MIXED = 0.1  # of a fixed vector is mixed into nu: inverse iteration would stay with a singular vector for ever
 SETTLED = 0.999  # cosine between the nu of two steps that need not be told apart
 NEAR_ZERO = 0.05  # of the sigmas beside it, where a parabola counts as touching zero
 CHANGE, TURN, MOST_PASSED = 0.1, 0.3, 8  # of sigma (relative) and x (angle) from look to look; steps not looked at
+MEMORY = 0.8  # of the rate, from look to look
 
 
 def memory(scale: np.ndarray, begin: int, nv: int, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +83,7 @@ def forget(rank: np.ndarray, ranked: np.ndarray, t: float, row: np.ndarray) -> N
     x = PARTS + 4 * ranked[COUNT]
     rank[x : x + ranked[N_V]] = 0.0
     rank[TIMES:PARTS], rank[x + ranked[N_V] :].reshape(SIGHTS, -1)[:] = t, row
-    rank[REST], ranked[SEEN] = 0.0, 0
+    rank[RATE] = rank[REST] = ranked[SEEN] = 0
 
 
 @inlined
@@ -169,8 +170,11 @@ def watch_rank(run, multipliers, t, row, factorized):  # type: ignore[no-untyped
     sigma = 1.0 / size
     for i in range(nv):
         run.rank[old + i] = nw.real[dx + m + i]
-    pace = max(max(near, 1.0 / near) - 1.0, 0.0) / CHANGE + angle / TURN if run.ranked[SEEN] > 0 else np.inf
-    run.rank[REST] = abs(t - run.rank[TIMES + 1]) * min(2.0, 1.0 / pace if pace > 0.0 else np.inf)
+    since = abs(t - run.rank[TIMES + 1])
+    if run.ranked[SEEN] > 0:
+        pace = (max(near, 1.0 / near) - 1.0) / CHANGE + angle / TURN
+        run.rank[RATE] = max(pace / since, MEMORY * run.rank[RATE])
+        run.rank[REST] = min(2.0 * since, 1.0 / run.rank[RATE] if run.rank[RATE] > 0.0 else np.inf)
     if run.ranked[SEEN] >= 2 and run.ranked[SUSPECT] == 0:
         s0, s1, t0, t1 = run.rank[OLDER_SIGMA], run.rank[SIGMA], run.rank[TIMES + 2], run.rank[TIMES + 1]
         if s1 < s0 and s1 <= sigma:
