@@ -48,7 +48,7 @@ from dalembert.numerics.stage import INDEX, N_INDEX
 COUNT, BEGIN, N_V, SUSPECT, SEEN, PASSED, COUNTED = range(7)
 N_RANKED = COUNTED + N_COUNTERS
 TURNED, TOUCHES, SINGULAR_STEP = 1, 2, 3  # values of SUSPECT
-# positions in Run.rank: the last two sigmas, the rate of change, how long not to look, SIGHTS times, then D (m), nu (m),
+# positions in Run.rank: the last two sigmas, a rate of change, how long not to look, SIGHTS times, then D (m), nu (m),
 # what is mixed in (m), scratch (m), x (nv), the rows of those times, newest first
 SIGHTS = 3
 SIGMA, OLDER_SIGMA, RATE, REST, TIMES = range(5)
