@@ -17,7 +17,7 @@ import numpy as np
 
 from dalembert.integrators.modified_bdf import ModifiedBDF
 from dalembert.numerics import runstate
-from dalembert.numerics.native import call_coefficients, inner
+from dalembert.numerics.native import call_coefficients, entry
 from dalembert.numerics.regular import regrid
 
 Variant = Literal["regular", "interpolant"]
@@ -26,7 +26,7 @@ ON_CIRCLE = 1e-9  # roots that much outside the unit circle are rounding
 ROWS = runstate.HISTORY
 
 
-@inner
+@entry
 def _coefficients(address, k, nodes, orders, out):  # type: ignore[no-untyped-def]
     return call_coefficients(address, k, nodes.size - 1, nodes.ctypes.data, orders.ctypes.data, out.ctypes.data)
 

@@ -13,7 +13,7 @@ from typing import Any
 from numba import types
 from numba.core.typing.templates import Signature
 
-from dalembert.numerics.native import inner
+from dalembert.numerics.native import merged
 
 
 def flatten(*arguments: Any) -> tuple[Any, ...]:
@@ -32,7 +32,7 @@ def _leaves(arguments: Any) -> Iterator[Any]:
 def flat_entry(function: Callable[..., Any], signature: Signature) -> tuple[Callable[..., Any], Signature]:
     """The same function with the members of its tuples as arguments of their own, and its signature."""
     leaves: list[types.Type] = []
-    space: dict[str, Any] = {"__name__": __name__, "function": inner(function)}
+    space: dict[str, Any] = {"__name__": __name__, "function": merged(function)}
 
     def text(kind: types.Type) -> str:
         tuple_type: Any = kind  # Numba's classes get these attributes in their constructors

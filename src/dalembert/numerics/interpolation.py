@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dalembert.numerics.native import inner
+from dalembert.numerics.native import entry, inner
 
 
-@inner
+@entry
 def lagrange_weights(t, nodes, first, count, out):  # type: ignore[no-untyped-def]
     """out[i]: weight of node first+i in the value at t of the polynomial through ``count`` nodes."""
     for i in range(count):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from dalembert.numerics.dense import between
-from dalembert.numerics.native import call_kernel, inner
+from dalembert.numerics.native import call_kernel, inner, merged
 from dalembert.numerics.newton import CONVERGED
 from dalembert.numerics.runstate import (
     EVENT_KERNEL,
@@ -159,7 +159,7 @@ def plain(run, i):  # type: ignore[no-untyped-def]
     return first * change >= 0.0 and last * change >= 0.0 and max(abs(first), abs(last)) <= 3.0 * abs(change)
 
 
-@inner
+@merged
 def look_inside(run, stages, multipliers, parameters, order):  # type: ignore[no-untyped-def]
     """Event functions between the pieces of the step. False if there is no solution."""
     h = run.nodes[1] - run.nodes[2]
@@ -237,7 +237,7 @@ def bracketed(run, stages, multipliers, parameters, output, order, i, first, lef
     store_event(run, output, i, t, first)
 
 
-@inner
+@merged
 def search(run, stages, multipliers, parameters, output, order, i, first):  # type: ignore[no-untyped-def]
     """Find event i in the pieces of the step."""
     h = run.nodes[1] - run.nodes[2]

@@ -158,7 +158,7 @@ def _integrate(run, step, stages, dense, multipliers, parameters, output):  # ty
         if not fixed and not seeded:
             run.whole[ORDER] = k
             set_weights(run, h, new)
-            error = error_of(run, step, stages, 1)
+            error = error_of(run, step, stages, 1, 0)
             if not error <= 1.0:
                 run.whole[REJECTED] += 1
                 run.whole[IN_A_ROW] += 1

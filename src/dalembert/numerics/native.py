@@ -15,10 +15,15 @@ from numba.extending import get_cython_function_address, intrinsic
 # How the inner functions are compiled: no reference counting of array views (their owners are held by the caller, and
 # the atomic counters cost more than a small kernel), hence no allocation either; division by zero gives inf.
 OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False, "error_model": "numpy"}
-inner = njit(**OPTIONS)
+entry = njit(**OPTIONS)
+# Most are called from compiled code only; an entry for Python would unpack hundreds of words, for nothing.
+_INNER = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+inner = njit(**_INNER)
 # An array is passed as seven words, the state of a run as two hundred: on the way of every step there are no calls.
-inlined = njit(forceinline=True, **OPTIONS)
-view = njit(inline="always", **OPTIONS)  # functions that return a slice: without counting, slices cannot cross calls
+# Only there: what is inlined is compiled anew at every place that calls it.
+inlined = njit(forceinline=True, **_INNER)
+view = njit(inline="always", **_INNER)  # functions that return a slice: without counting, slices cannot cross calls
+merged = view  # functions with one caller: compiled as a part of it, not once more by themselves
 
 _WORD = ir.IntType(64)
 

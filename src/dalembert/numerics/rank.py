@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dalembert.numerics.native import inlined
+from dalembert.numerics.native import inlined, inner
 from dalembert.numerics.newton import (
     AT_DX,
     AT_F,
@@ -86,7 +86,7 @@ def forget(rank: np.ndarray, ranked: np.ndarray, t: float, row: np.ndarray) -> N
     rank[RATE] = rank[REST] = ranked[SEEN] = 0
 
 
-@inlined
+@inner
 def least_vector(run, nw):  # type: ignore[no-untyped-def]
     """Solve M x + C^T y = 0, C x = nu into the update of the multipliers' system. Returns |x|."""
     m, begin, nv, n = run.ranked[COUNT], run.ranked[BEGIN], run.ranked[N_V], nw.whole[N]
@@ -102,7 +102,7 @@ def least_vector(run, nw):  # type: ignore[no-untyped-def]
     return np.sqrt(size)
 
 
-@inlined
+@inner
 def remember(run, t, row):  # type: ignore[no-untyped-def]
     """Keep a row that is looked at, and those of the looks before it."""
     n, begin = row.size, PARTS + 4 * run.ranked[COUNT] + run.ranked[N_V]
@@ -115,15 +115,10 @@ def remember(run, t, row):  # type: ignore[no-untyped-def]
         run.rank[begin + i] = row[i]
 
 
-@inlined
-def watch_rank(run, multipliers, t, row, factorized):  # type: ignore[no-untyped-def]
-    """Look at an accepted row; what is suspected is left in run.ranked[SUSPECT]."""
+@inner
+def look(run, multipliers, t, row, factorized):  # type: ignore[no-untyped-def]
+    """Compare the smallest sigma and its vector at a row with those of the last look."""
     m, begin, nv = run.ranked[COUNT], run.ranked[BEGIN], run.ranked[N_V]
-    if m == 0:
-        return
-    run.ranked[PASSED] += 1
-    if run.ranked[PASSED] <= MOST_PASSED and abs(t - run.rank[TIMES]) < run.rank[REST]:
-        return
     run.ranked[PASSED] = 0
     remember(run, t, row)
     nw = multipliers.newton
@@ -185,3 +180,13 @@ def watch_rank(run, multipliers, t, row, factorized):  # type: ignore[no-untyped
                 run.ranked[SUSPECT] = TOUCHES
     run.rank[OLDER_SIGMA], run.rank[SIGMA] = run.rank[SIGMA], sigma
     run.ranked[SEEN] += 1
+
+
+@inlined
+def watch_rank(run, multipliers, t, row, factorized):  # type: ignore[no-untyped-def]
+    """Look at an accepted row; what is suspected is left in run.ranked[SUSPECT]."""
+    if run.ranked[COUNT] == 0:
+        return
+    run.ranked[PASSED] += 1
+    if run.ranked[PASSED] > MOST_PASSED or abs(t - run.rank[TIMES]) >= run.rank[REST]:
+        look(run, multipliers, t, row, factorized)

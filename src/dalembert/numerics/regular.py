@@ -8,7 +8,7 @@ Ordinary Differential Equations, Prentice-Hall 1971, 9.2.1).
 from __future__ import annotations
 
 from dalembert.numerics.interpolation import lagrange_weights
-from dalembert.numerics.native import inner
+from dalembert.numerics.native import entry, inner
 from dalembert.numerics.runstate import (
     GRID_ORDER,
     HISTORY,
@@ -54,7 +54,7 @@ def regrid(run, h, k):  # type: ignore[no-untyped-def]
         run.nodes[1 + i] = t - i * h
 
 
-@inner
+@entry
 def window(where, count):  # type: ignore[no-untyped-def]
     """First of ``count`` rows around a position, counted in rows."""
     return min(max(0, int(where - 0.5 * (count - 1) + 0.5)), HISTORY - count)

@@ -128,7 +128,7 @@ def set_weights(run, h, reference):  # type: ignore[no-untyped-def]
         run.weights[1, j] = w * size ** run.weight_of[1, j] if run.weight_of[1, j] != 0 else w
 
 
-@inlined
+@inner
 def correct(run, stages, t, row):  # type: ignore[no-untyped-def]
     """Project a row onto the constraints, in place."""
     extra = run.scratch[2]
@@ -139,20 +139,23 @@ def correct(run, stages, t, row):  # type: ignore[no-untyped-def]
     return CONVERGED
 
 
-@inlined
-def complete(run, multipliers, t, row):  # type: ignore[no-untyped-def]
-    """Solve for the multipliers and accelerations that belong to a row, in place."""
-    n = row.size
-    if run.whole[OWN_MULTIPLIERS] == 0:
-        return run_stage(multipliers, t, row, run.scratch[2], run.real[MULTIPLIER_TOLERANCE], 0.0, run.counters)
-    if run.whole[N_PAST] == n:  # the step itself makes everything
-        return CONVERGED
+@inner
+def solve_multipliers(run, multipliers, t, row):  # type: ignore[no-untyped-def]
+    """Solve for what belongs to a row and the step itself does not make, in place."""
     trial = run.scratch[1]
     copy(row, trial)
     code = run_stage(multipliers, t, trial, run.scratch[2], run.real[MULTIPLIER_TOLERANCE], 0.0, run.counters)
-    for i in range(run.whole[N_PAST], n):  # only what the step itself does not make
+    for i in range(run.whole[N_PAST] if run.whole[OWN_MULTIPLIERS] == 1 else 0, row.size):
         row[i] = trial[i]
     return code
+
+
+@inlined
+def complete(run, multipliers, t, row):  # type: ignore[no-untyped-def]
+    """Give a row the multipliers and accelerations that belong to it, in place."""
+    if run.whole[OWN_MULTIPLIERS] == 1 and run.whole[N_PAST] == row.size:  # the step itself makes everything
+        return CONVERGED
+    return solve_multipliers(run, multipliers, t, row)
 
 
 @inlined
@@ -284,7 +287,7 @@ def refine(run, new):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def error_of(run, step, stages, which, ago=0):  # type: ignore[no-untyped-def]
+def error_of(run, step, stages, which, ago):  # type: ignore[no-untyped-def]
     """Weighted local error of order k - 1 + which; or, from differences of rows on a regular grid, some steps ago."""
     n, past = run.whole[N_PAST], min(run.whole[NODES], HISTORY)
     e = run.estimate
@@ -333,44 +336,58 @@ def accept(run):  # type: ignore[no-untyped-def]
         run.peak[i] = max(run.peak[i], abs(row[i]))
 
 
+@inner
+def other_error(run, step, stages, which, ago):  # type: ignore[no-untyped-def]
+    """The error of another order, or some steps ago: looked at now and then only."""
+    return error_of(run, step, stages, which, ago)
+
+
+@inner
+def choose_order(run, step, stages, error, ratio):  # type: ignore[no-untyped-def]
+    """Order of the next step, of those whose estimates are known, and the ratio of steps that goes with it."""
+    k = run.whole[ORDER]
+    best, rough = k, False
+    ago = min(k // 2, HISTORY - k - 2) if run.whole[REGULAR] == 1 else 0
+    if ago > 0:  # differences that are small for a moment, as at a turning point, must not change the grid
+        ratio = min(ratio, factor_for(other_error(run, step, stages, 1, ago), k, BIAS_SAME))
+    if k > 1:
+        lower = other_error(run, step, stages, 0, 0)
+        if ago > 0:
+            lower = max(lower, other_error(run, step, stages, 0, ago))
+        down = factor_for(lower, k - 1, BIAS_DOWN)
+        # differences of a solution that the step resolves fall from order to order
+        compare = run.coefficients[COMPARE] if run.coefficients[COMPARE] > 0.0 else (k + 1) / k
+        grows = k > STIFF_ORDER and run.whole[GUARDED] == 1 and error * compare > ROUGH * lower
+        run.whole[ROUGH_STEPS] = run.whole[ROUGH_STEPS] + 1 if grows else 0
+        rough = run.whole[ROUGH_STEPS] >= (1 if run.whole[REGULAR] == 1 else 2)
+        if down > ratio * (RELUCTANT if run.whole[REGULAR] == 1 else 1.0) or rough:
+            best, ratio = k - 1, down
+            if rough and run.whole[REGULAR] == 1:
+                best = STIFF_ORDER  # every order takes its time to show that it is not stable
+    if rough:
+        run.whole[PENALTY] = min(MOST_PENALTY, max(LEAST_PENALTY, 2 * run.whole[PENALTY]))
+        run.whole[BARRED_UNTIL] = run.whole[STEPS] + run.whole[PENALTY]
+    barred = k >= STIFF_ORDER and run.whole[STEPS] < run.whole[BARRED_UNTIL]
+    if k < run.whole[MAX_ORDER] and run.whole[NODES] >= k + 2 + run.whole[RESERVE] and not (barred or rough):
+        up = factor_for(other_error(run, step, stages, 2, 0), k + 1, BIAS_UP)
+        if up > ratio:
+            best, ratio = k + 1, up
+    if best != k:
+        run.whole[ORDER] = best
+        run.whole[AT_ORDER] = -1
+    return ratio
+
+
 @inlined
 def choose(run, step, stages, error):  # type: ignore[no-untyped-def]
     """Order and size of the next step; called before `accept`."""
     if run.whole[ERROR] != 0:  # failures may have lowered it
         run.whole[ORDER] = run.whole[MAX_ORDER]
     k = run.whole[ORDER]
-    best, ratio = k, factor_for(error, k, BIAS_SAME)
+    ratio = factor_for(error, k, BIAS_SAME)
     steady = run.whole[AT_ORDER] > k and (run.whole[REGULAR] == 0 or run.whole[SINCE_CHANGE] > k)
     if run.whole[ERROR] == 0 and steady:  # estimates of other orders want k+1 steps at this one
-        rough = False
-        ago = min(k // 2, HISTORY - k - 2) if run.whole[REGULAR] == 1 else 0
-        if ago > 0:  # differences that are small for a moment, as at a turning point, must not change the grid
-            ratio = min(ratio, factor_for(error_of(run, step, stages, 1, ago), k, BIAS_SAME))
-        if k > 1:
-            lower = error_of(run, step, stages, 0)
-            if ago > 0:
-                lower = max(lower, error_of(run, step, stages, 0, ago))
-            down = factor_for(lower, k - 1, BIAS_DOWN)
-            # differences of a solution that the step resolves fall from order to order
-            compare = run.coefficients[COMPARE] if run.coefficients[COMPARE] > 0.0 else (k + 1) / k
-            grows = k > STIFF_ORDER and run.whole[GUARDED] == 1 and error * compare > ROUGH * lower
-            run.whole[ROUGH_STEPS] = run.whole[ROUGH_STEPS] + 1 if grows else 0
-            rough = run.whole[ROUGH_STEPS] >= (1 if run.whole[REGULAR] == 1 else 2)
-            if down > ratio * (RELUCTANT if run.whole[REGULAR] == 1 else 1.0) or rough:
-                best, ratio = k - 1, down
-                if rough and run.whole[REGULAR] == 1:
-                    best = STIFF_ORDER  # every order takes its time to show that it is not stable
-        if rough:
-            run.whole[PENALTY] = min(MOST_PENALTY, max(LEAST_PENALTY, 2 * run.whole[PENALTY]))
-            run.whole[BARRED_UNTIL] = run.whole[STEPS] + run.whole[PENALTY]
-        barred = k >= STIFF_ORDER and run.whole[STEPS] < run.whole[BARRED_UNTIL]
-        if k < run.whole[MAX_ORDER] and run.whole[NODES] >= k + 2 + run.whole[RESERVE] and not (barred or rough):
-            up = factor_for(error_of(run, step, stages, 2), k + 1, BIAS_UP)
-            if up > ratio:
-                best, ratio = k + 1, up
-        if best != k:
-            run.whole[ORDER] = best
-            run.whole[AT_ORDER] = -1
+        ratio = choose_order(run, step, stages, error, ratio)
     if (ratio >= GROW_LEAST or error < ALARMING) and run.whole[REGULAR] == 1 and run.whole[SINCE_CHANGE] <= k:
         ratio = 1.0  # a new grid every step would not be stable, and its first differences are those of interpolation
     run.whole[SINCE_CHANGE] += 1
