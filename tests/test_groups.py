@@ -208,6 +208,17 @@ def test_bdf_at_a_tight_tolerance(form: str) -> None:
     assert np.abs(sol.drift.velocity).max() < 1e-12
 
 
+@pytest.mark.parametrize("form", ["SE3", "Lagrange SE3"])
+def test_bdf_of_order_6_at_a_tight_tolerance(form: str) -> None:
+    """1e-9 on SE(3), too: absolute in x and R, of their size in Omega (150) and lam (700)."""
+    q0, v0 = begin(form)
+    options: dict[str, Any] = {"method": da.BDF(6), "formulation": "stabilized-index-2"}
+    found = errors(form, da.solve(heavy_top(form), (0, 1), q0, v0, rtol=1e-12, atol=1e-14, **options), 1.0)
+    assert max(found["x"], found["R"]) < 1e-9, found
+    assert found["Omega"] < 1e-9 * 150
+    assert found["lam"] < 1e-9 * 700
+
+
 @pytest.mark.parametrize("form", ["R3xSO3", "quaternions"])
 def test_bdf_of_index_1_at_a_tight_tolerance(form: str) -> None:
     """In the metric of the mass matrix: the identity would move the heavy position as far as the light rotation."""
