@@ -47,6 +47,7 @@ REFERENCES = ("Explicit(8)", "Radau(5), index-1", "BDF, index-1")
 LEFT_OUT = ("four-bar-40", "wheelset")  # minutes to compile for all pairs
 MOST_STEPS = 100_000
 TARGET = 2.0
+SHORT, AGAIN = 2.0, 10  # ms, and how many times shorter runs are repeated in every turn
 
 
 def solve(name: str, pair: str, tol: float) -> da.Solution | None:
@@ -80,6 +81,9 @@ def measure(name: str, tol: float, exact: np.ndarray, rounds: int) -> dict[str, 
             if sol is None:
                 continue
             ms = 1e3 * sol.stats.wall_time
+            for _ in range(AGAIN if turn and ms < SHORT else 0):  # what else the machine does weighs more in short runs
+                sol = solve(name, pair, tol) or sol
+                ms = min(ms, 1e3 * sol.stats.wall_time)
             if turn == 0:
                 error = float(np.abs(end(sol) - exact).max() / (1 + np.abs(exact).max()))
                 used = " -> ".join(s.method for s in sol.stats.segments)

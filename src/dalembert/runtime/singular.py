@@ -24,6 +24,7 @@ PIECES = 8
 BISECTIONS = 50
 LOST = 1e-3  # smallest singular value, relative to the largest, at the place found
 CLOSE = 0.1  # the same, where a step that turns the vectors round is too long to tell
+FEW, STEEP = 4, 3.0  # pieces of a first look; changes from piece to piece that keep the value away from CLOSE
 JUMP = 0.3  # of the velocity: a larger change that the accelerations do not explain is a jump to another branch
 FAR, FIRST_REST = 1.0, 64  # rotation within a step that turns everything round; steps without a watch after it
 
@@ -139,6 +140,14 @@ class _Way:
         low, high = sorted((self.relative(0.0), self.relative(1.0)))
         return low > CLOSE and high < 1.5 * low
 
+    def clear(self) -> bool:
+        """True if the smallest singular value is far from zero everywhere, and hardly changes.
+
+        One that passes through zero is less than its change from point to point away from it at one of them.
+        """
+        values = [self.relative(s) for s in np.linspace(0, 1, FEW + 1)]
+        return min(values) > CLOSE + STEEP * max(abs(b - a) for a, b in pairwise(values))
+
     def turns(self, a: float, b: float) -> bool:
         """True if E from a to b has a negative eigenvalue."""
         E = np.linalg.lstsq(self.C(a).T, self.C(b).T, rcond=1e-15)[0]
@@ -196,6 +205,8 @@ def inspect(work: Workspace, run: runstate.Run) -> Passage | None:
         way = _Way(work, run, age)
         if way.spins():
             return TOO_FAR
+        if way.clear():
+            continue
         found = way.smallest() if touches else way.crossing()
         if found is not None and not (touches and found[1] > 0):
             return _passage(work, run, way, *found)
