@@ -397,7 +397,7 @@ def test_a_model_that_turns_nan_after_an_event() -> None:
 def test_a_discontinuous_force_by_an_event(method: str) -> None:
     """Dry friction that holds: without the event the sign flips in every step, with it the mass stops.
 
-    BDF may creep along the switching line without crossing it, depending on the tolerance; see the guide to events.
+    BDF may creep along the switching line without crossing it, depending on the tolerance: next test.
     """
     sledge = da.System(q=["x"], mass=[1.0], force=lambda v: -np.sign(v), parameters={"at": 0.0},
                        constraints=lambda q, p: {"stuck": q[0] - p.at})  # fmt: skip
@@ -412,6 +412,18 @@ def test_a_discontinuous_force_by_an_event(method: str) -> None:
     assert sol.t_events[0] == pytest.approx([1.0], abs=1e-5)
     np.testing.assert_allclose(sol.q[-1], 0.5, atol=1e-5)
     assert sol.v[-1, 0] == pytest.approx(0.0, abs=1e-15)
+
+
+def test_a_run_that_creeps_along_a_jump_ends() -> None:
+    """Dry friction without an event: BDF follows v = 0, where there is no solution, in steps of 1e-9."""
+    sledge = da.System(q=["x"], mass=[1.0], force=lambda v: -np.sign(v))
+    sol = da.solve(sledge, (0, 3), [0.0], [1.0], method="bdf")
+    assert sol.status == Status.STALLED
+    assert "dry friction" in sol.message
+    assert "max_steps" in sol.message
+    assert sol.t[-1] == pytest.approx(1.0, abs=1e-2)
+    limited = da.solve(sledge, (0, 3), [0.0], [1.0], method="bdf", max_steps=sol.stats.steps + 1000)
+    assert limited.status == Status.MAX_STEPS
 
 
 def test_chattering_of_a_switch() -> None:

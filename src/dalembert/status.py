@@ -89,6 +89,14 @@ class Status(IntEnum):
             "contradict each other from here on. Check the model."
         ),
     )
+    STALLED = (
+        -14,
+        (
+            "Steps are so small that the end is out of reach. The right-hand side may jump at this state and push back "
+            "to it from both sides (dry friction): let an event change the model there, take another method, or smooth "
+            "the jump. If so many steps are meant, give max_steps."
+        ),
+    )
 
     @classmethod
     def of(cls, value: int) -> Status:

@@ -206,11 +206,21 @@ class Workspace:
 
     def matrices(self, t: float, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mass matrix (nv, nv) and constraint matrix [G; K] (nlam + nmu, nv) at a row."""
+        return self._dense(self.assembly.kernels["matrices"](row, self.data(t)))
+
+    def matrices_along(self, t: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same at several rows: t (k,), rows (k, n) -> (k, nv, nv), (k, nlam + nmu, nv)."""
+        return self._dense(self.assembly.evaluate("matrices", t, rows, self.p))
+
+    def _dense(self, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Both matrices from the entries (..., nnz) that are not zero by structure."""
         s = self.assembly.system
-        out = np.zeros(s.nv * (s.nv + s.nlam + s.nmu))
-        out[self.assembly.matrix_entries] = self.assembly.kernels["matrices"](row, self.data(t))
-        mass = out[: s.nv**2].reshape(s.nv, s.nv, order="F")
-        return mass, out[s.nv**2 :].reshape(s.nlam + s.nmu, s.nv, order="F")
+        nv, m = s.nv, s.nlam + s.nmu
+        out = np.zeros((*entries.shape[:-1], nv * (nv + m)))
+        out[..., self.assembly.matrix_entries] = entries
+        mass = out[..., : nv**2].reshape(*entries.shape[:-1], nv, nv)  # column by column
+        C = out[..., nv**2 :].reshape(*entries.shape[:-1], nv, m)
+        return np.swapaxes(mass, -1, -2), np.swapaxes(C, -1, -2)
 
     def complete(self, t: float, row: np.ndarray) -> int:
         """Solve for multipliers and accelerations in place; a code of newton()."""

@@ -20,6 +20,7 @@ from dalembert.numerics.newton import N_COUNTERS, N
 from dalembert.numerics.rank import SUSPECT
 from dalembert.runtime import singular
 from dalembert.runtime.assembly import Workspace
+from dalembert.runtime.creep import Creep
 from dalembert.runtime.seeds import fixed_seeds, regular_seeds
 from dalembert.runtime.start import evaluate as evaluate_model
 from dalembert.runtime.start import point_values
@@ -105,6 +106,7 @@ def execute(
     switches: list[float] = []
     passages: list[singular.Passage] = []
     patience = singular.Patience()
+    creep = Creep(run) if options.steps is None and options.max_steps is None else None
     ending = ""
     _choose_data(work, formulation, run)
     advance = integrate()
@@ -141,6 +143,9 @@ def execute(
                 elif passed is not None and not (passages and passages[-1].near(passed)):
                     passages.append(passed)
             patience.resume(run)
+            if status == runstate.RUNNING and creep is not None:
+                ending = creep.hopeless(run)
+                status = int(Status.STALLED) if ending else status
             if progress is not None:
                 progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
             if status == runstate.RUNNING:

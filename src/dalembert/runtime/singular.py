@@ -24,7 +24,7 @@ PIECES = 8
 BISECTIONS = 50
 LOST = 1e-3  # smallest singular value, relative to the largest, at the place found
 CLOSE = 0.1  # the same, where a step that turns the vectors round is too long to tell
-FEW, STEEP = 4, 3.0  # pieces of a first look; changes from piece to piece that keep the value away from CLOSE
+STEEP = 3.0  # changes from piece to piece that keep the value away from CLOSE
 JUMP = 0.3  # of the velocity: a larger change that the accelerations do not explain is a jump to another branch
 FAR, FIRST_REST = 1.0, 64  # rotation within a step that turns everything round; steps without a watch after it
 
@@ -104,7 +104,8 @@ class _Way:
         sights = [rank.sight(run.rank, run.ranked, i) for i in (age + 1, age)]
         self.t = sights[0][0], sights[1][0]
         self.rows = sights[0][1], sights[1][1]
-        self.largest = max(float(np.linalg.norm(self.C(s), 2)) for s in (0.0, 1.0))
+        self.known: dict[float, np.ndarray] = {}
+        self.largest = max(float(self.sigmas(s)[0]) for s in (0.0, 1.0))
 
     @cached_property
     def motion(self) -> np.ndarray:
@@ -113,6 +114,8 @@ class _Way:
 
     def row(self, s: float) -> np.ndarray:
         (left, right), at, h = self.rows, self.layout.slice("q"), self.t[1] - self.t[0]
+        if s in (0.0, 1.0):
+            return right if s else left
         out = (1 - s) * left + s * right
         if not left[at].size:
             return out
@@ -127,9 +130,15 @@ class _Way:
     def C(self, s: float) -> np.ndarray:
         return self.scale[:, None] * self.work.matrices(self.t[0] + s * (self.t[1] - self.t[0]), self.row(s))[1]
 
+    def sigmas(self, s: float) -> np.ndarray:
+        """Singular values."""
+        if s not in self.known:
+            self.known[s] = np.linalg.svd(self.C(s), compute_uv=False)
+        return self.known[s]
+
     def relative(self, s: float) -> float:
         """Smallest singular value over the largest one, here or at an end of the step."""
-        x = np.linalg.svd(self.C(s), compute_uv=False)
+        x = self.sigmas(s)
         return float(x[-1] / max(x[0], self.largest))
 
     def spins(self) -> bool:
@@ -145,7 +154,11 @@ class _Way:
 
         One that passes through zero is less than its change from point to point away from it at one of them.
         """
-        values = [self.relative(s) for s in np.linspace(0, 1, FEW + 1)]
+        edges = np.linspace(0, 1, PIECES + 1)
+        t = self.t[0] + edges * (self.t[1] - self.t[0])
+        C = self.scale[:, None] * self.work.matrices_along(t, np.array([self.row(s) for s in edges]))[1]
+        self.known.update(zip(edges.tolist(), np.linalg.svd(C, compute_uv=False), strict=True))
+        values = [self.relative(s) for s in edges.tolist()]
         return min(values) > CLOSE + STEEP * max(abs(b - a) for a, b in pairwise(values))
 
     def turns(self, a: float, b: float) -> bool:
