@@ -110,6 +110,18 @@ def _message(story: Story, status: Status, error: BaseException | None) -> str:
     )
 
 
+def _beyond(segment: Segment) -> tuple[str, ...]:
+    """A warning, if automatic steps cannot make errors as small as the tolerances are."""
+    method, options = segment.start.method, segment.options
+    smallest = method.faithful_rtol * (1 - 1e-6)
+    if options.steps is not None or not np.any((options.rtol < smallest) & (options.atol < smallest)):
+        return ()
+    return (
+        f"{method.describe()}: errors follow the tolerance down to {method.faithful_rtol:.0e} only; rtol = "
+        f"{options.rtol.min():.1g} is below. Radau, Gauss and Explicit go further.",
+    )
+
+
 def _stats(segments: Sequence[Segment], counted: Sequence[tuple[list[int], list[int]]]) -> Stats:
     """Sums over the segments; method, formulation and projection are those of the first one.
 
@@ -124,7 +136,7 @@ def _stats(segments: Sequence[Segment], counted: Sequence[tuple[list[int], list[
         wall_time=sum(s.run_time for s in segments),
         compile_time=sum(s.prepare_time for s in segments),
         switches=tuple(t for s in segments for t in s.result.switches),
-        warnings=tuple(text for s in segments for text in s.result.passages),
+        warnings=tuple(text for s in segments for text in (*_beyond(s), *s.result.passages)),
     )
     for s, (whole, counters) in zip(segments, counted, strict=True):
         out.steps += whole[runstate.STEPS]

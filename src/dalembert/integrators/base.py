@@ -123,6 +123,8 @@ class Integrator(ABC):
     regular: ClassVar[bool] = False
     # smallest tolerance of automatic steps that rounding errors allow
     smallest_rtol: ClassVar[float] = 0.0
+    # smallest one that the errors of a run follow; runs below it have a warning
+    faithful_rtol: ClassVar[float] = 0.0
     # order that dense output from both ends of a step has to have; None: the polynomial through past rows serves
     hermite_order: ClassVar[int | None] = None
 

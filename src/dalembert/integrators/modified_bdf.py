@@ -87,6 +87,7 @@ class ModifiedBDF(Integrator):
     self_starting: ClassVar[bool] = False
     on_groups: ClassVar[bool] = True
     smallest_rtol: ClassVar[float] = 5e-12  # second differences of q carry rounding errors eps/h^2
+    faithful_rtol: ClassVar[float] = 1e-8  # below, `estimate_scale` ends at FINEST
     takes: ClassVar[frozenset[str]] = frozenset(
         {"index-1", "index-2", "index-3", "stabilized-index-2", "minimal-extension"}
     )
