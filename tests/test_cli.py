@@ -117,10 +117,15 @@ def test_run_that_fails_keeps_what_it_has(call, tmp_path, monkeypatch):
     assert "max_steps" in result.err
 
 
-def test_interrupted_run_keeps_what_it_has(call, tmp_path):
+def test_interrupted_run_keeps_what_it_has(call, tmp_path, monkeypatch):
     call("run", "pendulum", "--t-end", 1)  # compiled from here on
     timer = threading.Timer(0.4, signal.raise_signal, [signal.SIGINT])
-    timer.start()
+
+    def interrupt_later(*args, **kwargs):
+        timer.start()
+        return da.solve(*args, **kwargs)
+
+    monkeypatch.setattr(cli.run, "dalembert", SimpleNamespace(solve=interrupt_later))
     try:
         result = call("run", "pendulum", "--t-end", 1e9, "--save", tmp_path / "a.nc")
     finally:
