@@ -23,10 +23,10 @@ lint: $(VENV)/ready-test
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m "not slow"
 
 test-slow: $(VENV)/ready-test
-	$(BIN)/python -m pytest -n auto -m slow
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m slow
 
 bench: $(VENV)/ready-bench
 	$(BIN)/python benchmarks/collection.py
