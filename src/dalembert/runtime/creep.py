@@ -12,6 +12,7 @@ from dalembert.numerics import runstate
 
 WINDOW = 50_000  # steps whose progress is looked at
 HOPELESS = 1e9  # steps to the end at their pace
+COLLAPSED = 1e-4  # of the best pace, on the average since the start, that there was
 TWICE = 2.0  # a pace that has grown by this from window to window may yet grow
 
 
@@ -19,16 +20,18 @@ class Creep:
     """Watches the progress of a run whose steps are automatic and not limited in number."""
 
     def __init__(self, run: runstate.Run) -> None:
-        self.t, self.steps, self.before = float(run.real[runstate.T]), int(run.whole[runstate.STEPS]), np.inf
+        self.start = self.t = float(run.real[runstate.T])
+        self.steps, self.best, self.before = int(run.whole[runstate.STEPS]), 0.0, np.inf
 
     def hopeless(self, run: runstate.Run) -> str:
         """What to say of a run that would not end; empty for others. Called whenever the loop is in Python."""
         t, steps = float(run.real[runstate.T]), int(run.whole[runstate.STEPS])
+        self.best = max(self.best, abs(t - self.start) / max(steps, 1))
         if steps - self.steps < WINDOW:
             return ""
         pace = abs(t - self.t) / (steps - self.steps)
         left = abs(float(run.real[runstate.T_END]) - t)
-        slow = pace * HOPELESS < left and pace < TWICE * self.before < np.inf
+        slow = pace * HOPELESS < left and pace < COLLAPSED * self.best and pace < TWICE * self.before < np.inf
         text = (
             f"At the pace of the last {steps - self.steps} steps, {left / max(pace, 1e-300):.0e} more would be needed."
         )
