@@ -18,8 +18,9 @@ OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False, "error_model": "numpy"}
 entry = njit(**OPTIONS)
 # Most are called from compiled code only; an entry for Python would unpack hundreds of words, for nothing.
 _INNER = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-# Options that are not given are those of the first caller: what a step calls by way of inlined functions is inlined, too
-# (forceinline=False here would save a tenth of the compilation and make the steps of small systems half as fast again).
+# Options that are not given are those of the first caller: what inlined functions call is inlined, too. With
+# forceinline=False here a tenth of the compilation would be saved, and steps of small systems would take half as long
+# again.
 inner = njit(**_INNER)
 # An array is passed as seven words, the state of a run as two hundred: on the way of every step there are no calls.
 # Only there: what is inlined is compiled anew at every place that calls it.
