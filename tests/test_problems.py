@@ -34,11 +34,7 @@ BASE, PER_STEP = 100.0, 0.25
 # Forces in the elastic rod are a stiffness of 4e7 times displacements that tolerances measure against 1: multipliers
 # are off by 74,000 tol at n = 13,000.
 # The sphere makes 21 steps in 10 s: multipliers, with coefficients of size 4, are off by 110 tol.
-# A displacement of the wheel set grows 61-fold within 10 s: on index 3, where BDF has wrong multipliers at every change
-# of the step, it is off by 12,100 tol at n = 8725.
-AMPLIFIED = {
-    "heavy-top-se3": 2.0, "leaning-disc": 40.0, "slider-crank-flexible": 40.0, "rolling-sphere": 2.0, "wheelset": 2.0,
-}  # fmt: skip
+AMPLIFIED = {"heavy-top-se3": 2.0, "leaning-disc": 40.0, "slider-crank-flexible": 40.0, "rolling-sphere": 2.0}
 ROUNDING = 2e-14
 
 
@@ -177,8 +173,11 @@ AVERAGED = among([name for name in KNOWN if da.problems()[name].system.nq and na
 
 
 @pytest.mark.parametrize("name", AVERAGED)
-def test_index_3_positions_meet_the_reference(name: str) -> None:
+def test_index_3_positions_meet_the_reference(name: str, request: pytest.FixtureRequest) -> None:
     """Multipliers suffer at every change of step size, so only positions are compared, and more loosely."""
+    if name == "wheelset":  # displacements grow 61-fold within its 10 s
+        reason = "BDF on index 3 is off by 12,100 tol, 6 % beyond the bound"
+        request.applymarker(pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason))
     sol = run(name, 1e-7, "index-3")
     found = errors(name, sol, sol(np.array(times(name))))
     assert found["q"] <= 5 * bound(sol, 1e-7)
