@@ -259,14 +259,39 @@ def test_large_fixed_steps_are_solved(pendulum_with: Any, k: int, h: float) -> N
 
 
 def test_control_of_runs_and_of_steps(pendulum: Any) -> None:
-    """They agree down to 1e-4; below, errors of runs are held in proportion with more steps."""
+    """Steps of order 5 are shorter by the sixth root of what they may add less; that makes runs keep the tolerance."""
 
-    def steps(tol: float, control: Any) -> int:
+    def run(tol: float, control: Any) -> tuple[int, float]:
         options = {"rtol": tol, "atol": tol, "method": da.BDF(control=control)}
-        return int(da.solve(pendulum.system, (0, 5), q0=pendulum.q0, v0=pendulum.v0, **options).stats.steps)
+        sol = da.solve(pendulum.system, (0, 5), q0=pendulum.q0, v0=pendulum.v0, **options)
+        exact = pendulum.reference(sol.t)
+        errors = [np.abs(getattr(sol, x) - exact[x]).max() / (1 + np.abs(exact[x]).max()) for x in ("q", "v")]
+        return int(sol.stats.steps), float(max(errors)) / tol
 
-    assert steps(1e-4, "run") == steps(1e-4, "step")
-    # (1e-5)^(1/10) of the error of a step of order 5
-    assert steps(1e-9, "run") / steps(1e-9, "step") == pytest.approx(10 ** (0.5 / 6), rel=0.05)
+    for tol, part in ((1e-4, 13.0), (1e-9, 13.0 * 10**0.5)):
+        (more, small), (fewer, large) = run(tol, "run"), run(tol, "step")
+        assert more / fewer == pytest.approx(part ** (1 / 6), rel=0.05)
+        assert small < 1.2 < 3 < large, tol
     with pytest.raises(OptionError, match="control='runs'"):
         da.BDF(control="runs")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("formulation", ["index-1", "stabilized-index-2"])
+def test_small_multipliers_beside_large_ones(formulation: str) -> None:
+    """One of the truck's is zero at rest, the other 68 kN: rounding errors of it are no reason for Newton to fail."""
+    problem = da.problems()["truck"]
+    options: dict[str, Any] = {"method": "bdf", "formulation": formulation, "rtol": 1e-12, "atol": 1e-12}
+    sol = da.solve(problem.system, (0, 2), problem.q0, problem.v0, **options)
+    assert sol.success, sol.message
+    assert sol.stats.newton_failures == 0
+
+
+def test_small_velocities_beside_large_ones() -> None:
+    """Those of Andrews' mechanism reach from 1 to 1000: rounding errors of them are no reason for smaller steps."""
+    problem = da.problems()["andrews"]
+    options: dict[str, Any] = {"method": "bdf", "rtol": 1e-12, "atol": 1e-12}
+    sol = da.solve(problem.system, (0, 0.012), problem.q0, problem.v0, **options)
+    assert sol.success, sol.message
+    assert sol.stats.rejected < sol.stats.steps / 50
+    exact = da.solve(problem.system, (0, 0.012), problem.q0, problem.v0, method="explicit", rtol=1e-13, atol=1e-13)
+    assert np.abs(sol.q[-1] - exact.q[-1]).max() < 1e-10

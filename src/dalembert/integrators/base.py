@@ -127,6 +127,8 @@ class Integrator(ABC):
     faithful_rtol: ClassVar[float] = 0.0
     # order that dense output from both ends of a step has to have; None: the polynomial through past rows serves
     hermite_order: ClassVar[int | None] = None
+    # error estimates of velocities are rounding errors below so many units in the last place of the largest of them
+    rounding: ClassVar[float] = 0.0
 
     @property
     def equations_key(self) -> tuple[Any, ...]:
@@ -201,6 +203,10 @@ class Integrator(ABC):
     ) -> float:
         """What error estimates are multiplied with before they are compared with the tolerance."""
         return 1.0
+
+    def as_starter(self) -> Integrator:
+        """The method as the one that makes its own first points: few steps, whose errors hardly add up."""
+        return self
 
     def newton_share(self, tolerance: float) -> float:
         """Part of the error allowed in a step that Newton's method may leave."""

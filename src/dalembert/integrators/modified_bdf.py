@@ -39,6 +39,7 @@ from dalembert.integrators.base import Integrator, StepData, StepEquations, regi
 from dalembert.integrators.modified_bdf_formulas import (
     ADDING_UP,
     FINEST,
+    GROWING,
     HIGHEST,
     LOW_ORDERS,
     SHARES,
@@ -123,12 +124,13 @@ class ModifiedBDF(Integrator):
     def estimate_scale(
         self, system: System, formulation: Formulation, tolerance: float, projection: Projection | None = None
     ) -> float:
-        """Local errors h^7 add up over a number of steps that grows like tol^(-1/7); the factor is measured, such that
-        the errors of motions without damping stay below the tolerance. Steps so small that second differences are
-        rounding errors would not help. Runs of low orders are not made for accuracy: BDF's usual measure."""
+        """Local errors h^7 add up over a number of steps that grows like tol^(-1/7), with changes of the step a little
+        faster; factor and exponent are measured, such that the errors of motions without damping stay below the
+        tolerance. Steps so small that second differences are rounding errors would not help. Runs of low orders are
+        not made for accuracy: the usual measure of local errors."""
         if self.highest <= STIFF_ORDER:
             return LOW_ORDERS / float(SHARES[1])
-        return max(1.0, min(ADDING_UP * tolerance ** (-1.0 / (HIGHEST + 1)), tolerance / FINEST))
+        return max(1.0, min(ADDING_UP * tolerance**-GROWING, tolerance / FINEST))
 
     @property
     def reserve(self) -> int:  # type: ignore[override]

@@ -71,7 +71,7 @@ GROWTH_LIMITS = np.array([2.0, 1.9, 1.4, 1.5, 1.4, 1.2, 1.15])
 # Weights of the orders' estimates. Orders up to 3 are for stiff systems, whose damping forgets errors; high orders are
 # for motions that add them up.
 SHARES = np.array([1.0, 1.0, 1.0, 1.0, 10.0, 64.0, 64.0]) / 64.0
-ADDING_UP = 9.0  # times tol^(-1/7): weight of what a step may add to the error
+ADDING_UP, GROWING = 4.5, 0.186  # ADDING_UP tol^-GROWING: weight of what a step may add to the error
 FINEST = 8e-11  # smallest error of a step that estimates can tell from rounding
 LOW_ORDERS = 0.6  # that weight in runs of orders up to 3
 

@@ -14,6 +14,7 @@ from dalembert.numerics.control import (
     factor_for,
     weighted_norm,
 )
+from dalembert.numerics.hermite import AT_V, N_V
 from dalembert.numerics.native import call_coefficients, call_kernel, inlined, inner
 from dalembert.numerics.newton import (
     AT_D,
@@ -79,6 +80,7 @@ from dalembert.numerics.runstate import (
     RESPONSE,
     REUSE,
     ROUGH_STEPS,
+    ROUNDING,
     SECOND,
     SINCE_CHANGE,
     SINGULAR,
@@ -110,13 +112,22 @@ KEPT = 0.9  # smaller reductions of the step are not worth a new grid
 
 @inlined
 def set_weights(run, h, reference):  # type: ignore[no-untyped-def]
-    """Weights 1/(atol + rtol |y|) of the error test, and from them those of Newton's updates, if there are any."""
+    """Weights 1/(atol + rtol |y|) of the error test, and from them those of Newton's updates, if there are any.
+
+    Projected velocities carry rounding errors of the largest one: nothing smaller is asked of any of them.
+    """
     size = abs(h)
+    first, last, noise = run.places[AT_V], run.places[AT_V] + run.places[N_V], 0.0
+    if run.real[ROUNDING] > 0.0:
+        for i in range(first, last):
+            noise = max(noise, run.real[ROUNDING] * abs(run.rows[run.slots[1], i]))
     for i in range(run.whole[N_PAST]):
         scale = size ** run.power[i] if run.power[i] > 0 else 1.0
         if run.controlled[i] == 1:
-            w = 1.0 / (run.atol[i] + run.rtol[i] * max(abs(reference[i]), abs(run.rows[run.slots[1], i])))
-            run.weights[0, i] = w * scale
+            allowed = run.atol[i] + run.rtol[i] * max(abs(reference[i]), abs(run.rows[run.slots[1], i]))
+            if noise > allowed and first <= i < last:
+                allowed = noise
+            run.weights[0, i] = scale / allowed
         else:
             run.weights[0, i] = 0.0
     for j in range(run.whole[N_STEP] if run.whole[EXPLICIT] == 0 else 0):

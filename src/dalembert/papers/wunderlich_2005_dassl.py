@@ -67,8 +67,8 @@ def in_the_role_of_dassl(
         return _ida(name, rtol, atol, atol_lam, max_step)
     problem = problems()[name]
     sol = solve(
-        problem.system, problem.t_span, problem.q0, problem.v0, method=BDF(), formulation="index-3", projection=None,
-        rtol=rtol, atol=np.array(atol), max_step=max_step or np.inf,
+        problem.system, problem.t_span, problem.q0, problem.v0, method=BDF(control="step"), formulation="index-3",
+        projection=None, rtol=rtol, atol=np.array(atol), max_step=max_step or np.inf,
     )  # fmt: skip
     return Points(OWN, sol.t, sol.q, sol.lam, sol.message)
 

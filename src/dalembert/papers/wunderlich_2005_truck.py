@@ -26,9 +26,10 @@ TRUCK_METHODS: dict[str, tuple[Integrator, dict[str, Any]]] = {
     "modified BDF(2)": (ModifiedBDF(2), {}),
     "modified BDF(3)": (ModifiedBDF(3), {}),
     "modified BDF(5)": (ModifiedBDF(5), {}),
-    "BDF, GGL": (BDF(), {"formulation": "stabilized-index-2"}),
-    "BDF, index 3": (BDF(), INDEX_3),
-    "BDF(2), index 3": (BDF(2), INDEX_3),
+    # in the role of DASSL, with its control of the errors of steps
+    "BDF, GGL": (BDF(control="step"), {"formulation": "stabilized-index-2"}),
+    "BDF, index 3": (BDF(control="step"), INDEX_3),
+    "BDF(2), index 3": (BDF(2, control="step"), INDEX_3),
 }
 TRUCK_FIXED: dict[str, tuple[Integrator, dict[str, Any]]] = {
     name: choice

@@ -106,10 +106,9 @@ def starts_better(method: Integrator, formulation: Formulation, options: Options
 
 
 def make_starter(work: Workspace, formulation: Formulation, options: Options, row: np.ndarray) -> Starter:
-    """BDF on the index-1 form, projected: starts itself, and its rows satisfy all constraints. Errors of single steps
-    count: it makes few."""
+    """BDF on the index-1 form, projected: starts itself, and its rows satisfy all constraints."""
     system, p = work.assembly.system, work.p
-    first, form = BDF(control="step"), Index1()
+    first, form = BDF().as_starter(), Index1()
     own = make_layout(system, first, form)
     begin = translate(row[None], work.assembly.layout, own)[0]
     its = assembly_for(system, first, form, Projection(), options.t0, options.t1, begin, p).workspace(p)

@@ -97,7 +97,9 @@ def execute(
     _store_start(run, output, options, row)
     begun = Status.RUNNING
     if options.steps is not None and not method.ramps:
-        begun, run = fixed_seeds(starter or Starter(work, method, formulation), method, row, layout, options, run)
+        begun, run = fixed_seeds(
+            starter or Starter(work, method.as_starter(), formulation), method, row, layout, options, run
+        )
     elif options.steps is None and method.regular and starter is not None:
         run = regular_seeds(starter, row, layout, options, run)
     parameters = work.data(float(run.real[runstate.T])).copy()
@@ -198,6 +200,7 @@ def _prepare(
     real[runstate.NEWTON_TOLERANCE] = share = method.newton_share(1.0 if fixed else tolerance)
     real[runstate.ESTIMATE_SCALE] = scale = method.estimate_scale(system, formulation, tolerance, assembly.projection)
     if not fixed:  # a part of the error allowed in a step, which may be less than the tolerance
+        real[runstate.ROUNDING] = method.rounding * hermite.EPS * scale
         real[runstate.NEWTON_TOLERANCE] = share / max(1.0, scale)
     rank, ranked = singular.watch(work, options.t0, row)
     watched[2], watched[3 : 3 + work.p.size] = options.t0, work.p
@@ -292,8 +295,9 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
     if system.nq:  # numbers of a rotation count in absolute terms
         bounded[layout.slice("q")] = ~system.space.unbounded
     watched = np.concatenate([[1.0, 0.0, 0.0], work.p, np.zeros(formulation.data_size(system))])
+    scaled = method.one_step or not (fixed or method.regular)
     for unknown in method.row_blocks(system, formulation):
-        if method.one_step and not unknown.controlled and unknown.size:
+        if scaled and not unknown.controlled and unknown.size:
             together[layout.slice(unknown.name)] = together.max() + 1
     # fixed steps: nothing to control, Newton is to solve to rounding level
     most = np.array([FIXED_RTOL, FIXED_ATOL] if fixed else [np.inf, np.inf])
@@ -325,13 +329,14 @@ def _tables(
 
 
 def _places(work: Workspace, method: Integrator) -> np.ndarray:
-    """Where the dense output finds q, v, a, r and r', if it is made from the ends of steps.
+    """Where v is, and where the dense output finds the others, if it is made from the ends of steps.
 
     For methods whose past rows are as good, the polynomial through these serves. On a group q'' is not a: there are
     kernels that lead to coordinates where it is, and back.
     """
     system, layout, kernels = work.assembly.system, work.assembly.layout, work.assembly.kernels
     out = np.zeros(hermite.N_PLACES, dtype=np.int64)
+    out[hermite.AT_V], out[hermite.N_V] = layout.slice("v").start, system.nv
     if method.hermite_order is not None:
         at = (layout.slice(name).start for name in ("q", "v", "a"))
         chart = (kernels[name].address if name in kernels else 0 for name in ("lift", "local"))
