@@ -54,6 +54,8 @@ METHODS: dict[str, tuple[Integrator, str]] = {
     DIRECT: (da.ModifiedBDF(), "index-3"),
     "BDF(5), index-1": (da.BDF(5), "index-1"),
     STABILIZED: (da.BDF(5), "stabilized-index-2"),
+    "BDF(6), stabilized-index-2": (da.BDF(6), "stabilized-index-2"),
+    "BDF(5, control='step'), stabilized-index-2": (da.BDF(5, control="step"), "stabilized-index-2"),
     "BDF(5), index-3": (da.BDF(5), "index-3"),
     "Radau(3), index-3": (da.Radau(3), "index-3"),
 }

@@ -21,6 +21,7 @@ from dalembert.numerics import rank, runstate
 from dalembert.runtime.assembly import Assembly, Workspace
 
 PIECES = 8
+EDGES = np.linspace(0, 1, PIECES + 1)
 BISECTIONS = 50
 LOST = 1e-3  # smallest singular value, relative to the largest, at the place found
 CLOSE = 0.1  # the same, where a step that turns the vectors round is too long to tell
@@ -105,7 +106,11 @@ class _Way:
         self.t = sights[0][0], sights[1][0]
         self.rows = sights[0][1], sights[1][1]
         self.known: dict[float, np.ndarray] = {}
-        self.largest = max(float(self.sigmas(s)[0]) for s in (0.0, 1.0))
+
+    @cached_property
+    def largest(self) -> float:
+        """Singular value, of the ends."""
+        return max(float(self.sigmas(s)[0]) for s in (0.0, 1.0))
 
     @cached_property
     def motion(self) -> np.ndarray:
@@ -113,18 +118,22 @@ class _Way:
         return np.asarray(self.space.difference(self.rows[0][at], self.rows[1][at]))
 
     def row(self, s: float) -> np.ndarray:
+        return self.rows[int(s)] if s in (0.0, 1.0) else self.along(np.array([s]))[0]
+
+    def along(self, s: np.ndarray) -> np.ndarray:
+        """Rows (k, n) at s (k,)."""
         (left, right), at, h = self.rows, self.layout.slice("q"), self.t[1] - self.t[0]
-        if s in (0.0, 1.0):
-            return right if s else left
-        out = (1 - s) * left + s * right
+        s = s[:, None]
+        out: np.ndarray = (1 - s) * left + s * right
         if not left[at].size:
             return out
         if self.space.flat:  # cubic Hermite
             v0, v1 = (x[self.layout.slice("v")] for x in (left, right))
-            out[at] = (left[at] + (3 - 2 * s) * s * s * (right[at] - left[at])
-                       + h * s * (1 - s) * ((1 - s) * v0 - s * v1))  # fmt: skip
+            out[:, at] = (left[at] + (3 - 2 * s) * s * s * (right[at] - left[at])
+                          + h * s * (1 - s) * ((1 - s) * v0 - s * v1))  # fmt: skip
         else:
-            out[at] = self.space.move(left[at], s * self.motion)
+            for i in range(s.size):
+                out[i, at] = self.space.move(left[at], s[i] * self.motion)
         return out
 
     def C(self, s: float) -> np.ndarray:
@@ -154,12 +163,12 @@ class _Way:
 
         One that passes through zero is less than its change from point to point away from it at one of them.
         """
-        edges = np.linspace(0, 1, PIECES + 1)
-        t = self.t[0] + edges * (self.t[1] - self.t[0])
-        C = self.scale[:, None] * self.work.matrices_along(t, np.array([self.row(s) for s in edges]))[1]
-        self.known.update(zip(edges.tolist(), np.linalg.svd(C, compute_uv=False), strict=True))
-        values = [self.relative(s) for s in edges.tolist()]
-        return min(values) > CLOSE + STEEP * max(abs(b - a) for a, b in pairwise(values))
+        t = self.t[0] + EDGES * (self.t[1] - self.t[0])
+        C = self.scale[:, None] * self.work.matrices_along(t, self.along(EDGES))[1]
+        values = np.linalg.svd(C, compute_uv=False)
+        self.known.update(zip(EDGES.tolist(), values, strict=True))
+        smallest = values[:, -1] / np.maximum(values[:, 0], self.largest)
+        return bool(smallest.min() > CLOSE + STEEP * np.abs(smallest[1:] - smallest[:-1]).max())
 
     def turns(self, a: float, b: float) -> bool:
         """True if E from a to b has a negative eigenvalue."""
@@ -172,8 +181,7 @@ class _Way:
 
         Constraints that turn far within a long step give negative eigenvalues, too, without any loss of rank.
         """
-        edges = np.linspace(0, 1, PIECES + 1)
-        for a, b in pairwise(edges):
+        for a, b in pairwise(EDGES.tolist()):
             if self.turns(a, b):
                 low, high = a, b
                 for _ in range(BISECTIONS):
