@@ -58,8 +58,9 @@ gives slope p/(p+1); what has to be held at tol, times a constant, is h^p.
 - **Backward Euler** holds its estimate, O(h^2), at 1e4 tol^2: slope 1, and ten times the steps for every digit.
 - **BDF** changes its order. Of fixed order k it would have to hold its estimate at tol^(1 + 1/k); the orders that it
   chooses rise as tolerances fall, which makes errors fall faster, too. It takes half of that, tol^(1 + 1/10) for
-  orders up to 5, below tol = 1e-4, and a thirteenth of it, so that runs without damping keep the tolerance. Estimates
-  below 1e-14, or below 30 units in the last place of the largest velocity, are rounding errors.
+  orders up to 5, below tol = 1e-4, and a thirteenth of it, so that runs without damping keep the tolerance; of orders
+  up to 3, which damped motions use, five times as much. Estimates below 1e-14, or below 30 units in the last place of
+  the largest velocity, are rounding errors.
 - **Modified BDF** weighs its estimates by 4.5 tol^-0.186, as far as second differences of positions can tell them from
   rounding errors: below 1e-8 what a step may add ends at 8e-11, and errors do not follow the tolerance any more. On
   andrews and car-axis they fall too slowly before that, too.

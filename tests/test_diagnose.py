@@ -126,9 +126,9 @@ def test_examples_are_put_in_their_cases_and_the_advice_holds(example, parameter
     p = da.problems()[f"ascher-petzold-{example}"]
     found = diagnosed(p.name, **parameters)
     assert found.case == case
-    # at smaller tolerances errors that turn with the constraint (1 and 4) have to be resolved
-    options = {"formulation": found.formulation, "rtol": 1e-5, "atol": 1e-5}
-    sol = da.solve(p.system, p.t_span, p.q0, p.v0, method=found.method, parameters=parameters, **options)
+    sol = da.solve(
+        p.system, p.t_span, p.q0, p.v0, method=found.method, formulation=found.formulation, parameters=parameters
+    )
     assert sol.success
     assert sol.stats.steps < 250
     assert sol.v[-1] == pytest.approx([np.e, np.e], rel=1e-4)

@@ -14,9 +14,10 @@ from typing import ClassVar, Literal
 
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import register
-from dalembert.integrators.multistep import BackwardDifferences
+from dalembert.integrators.multistep import SHARES, BackwardDifferences, coefficient_address
 from dalembert.model.system import System
 from dalembert.numerics.projection import Projection
+from dalembert.numerics.step import STIFF_ORDER
 from dalembert.status import OptionError
 
 # What steps may add, such that the errors of motions without damping (pendulum, slider crank) stay below the tolerance
@@ -74,7 +75,16 @@ class BDF(BackwardDifferences):
         if self.control == "step":
             return 1.0
         exponent = (1.0 if self.max_order <= 2 else 0.5) / self.max_order
-        return max(1.0, min(ADDING_UP * max(1.0, USUAL / tolerance) ** exponent, tolerance / FINEST))
+        share = float(SHARES[self.max_order]) if self._shares else 1.0
+        return max(1.0, min(ADDING_UP / share * max(1.0, USUAL / tolerance) ** exponent, tolerance / FINEST))
+
+    @property
+    def _shares(self) -> bool:
+        """True if there are high orders for motions without damping, so that low ones need not be made for them."""
+        return self.control == "run" and self.max_order > STIFF_ORDER
+
+    def coefficient_function(self) -> int:
+        return coefficient_address(self._shares)
 
     def as_starter(self) -> BDF:
         return replace(self, control="step")
