@@ -133,7 +133,9 @@ def test_exact_solutions(case: Case) -> None:
 def test_four_bars_beyond_singular_positions() -> None:
     """N = 2 over 10 s passes 13 positions in which all bars lie in a line, where the constraints lose rank."""
     problem, published = da.problems()["four-bar"], four_bar.PUBLISHED_2
-    sol = da.solve(problem.system, (0.0, published["t"]), problem.q0, problem.v0, method="bdf", rtol=2e-9, atol=2e-9)
+    # the default control asks for less than rounding leaves there, and stops below 2e-9
+    method = da.BDF(control="step")
+    sol = da.solve(problem.system, (0.0, published["t"]), problem.q0, problem.v0, method=method, rtol=1e-10, atol=1e-10)
     assert sol.success, sol.message
     assert np.abs(2 * sol.q[-1, :2] - published["top"]).max() < 2e-7
     assert np.abs(2 * sol.v[-1, :2] - published["speed"]).max() < 5e-7

@@ -295,6 +295,7 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
     if system.nq:  # numbers of a rotation count in absolute terms
         bounded[layout.slice("q")] = ~system.space.unbounded
     watched = np.concatenate([[1.0, 0.0, 0.0], work.p, np.zeros(formulation.data_size(system))])
+    # not where second differences need multipliers to the last digit, nor on prescribed steps, which are solved to it
     scaled = method.one_step or not (fixed or method.regular)
     for unknown in method.row_blocks(system, formulation):
         if scaled and not unknown.controlled and unknown.size:
