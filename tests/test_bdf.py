@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import dalembert as da
 from dalembert.integrators import Integrator
-from dalembert.integrators.multistep import SHARES, BackwardDifferences
+from dalembert.integrators.multistep import BackwardDifferences
 from dalembert.numerics.runstate import ESTIMATE, FIRST, HISTORY, N_COEFFICIENTS, PREDICTOR
 from dalembert.status import OptionError
 
@@ -117,12 +117,12 @@ def test_every_method_has_an_order_and_a_formulation() -> None:
 
 
 # ---------------------------------------------------------------------- coefficients
-def coefficients(k: int, nodes: np.ndarray, control: Any = "run") -> dict[str, Any]:
+def coefficients(k: int, nodes: np.ndarray) -> dict[str, Any]:
     """What the loop gets for order k on nodes[0] (new), nodes[1], ..."""
     native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 3)
     grid, orders, out = np.zeros(HISTORY + 1), np.zeros(HISTORY + 1, dtype=np.int64), np.zeros(N_COEFFICIENTS)
     grid[: nodes.size] = nodes
-    function = native(da.BDF(control=control).coefficient_function())
+    function = native(da.BDF().coefficient_function())
     assert function(k, nodes.size - 1, grid.ctypes.data, orders.ctypes.data, out.ctypes.data) == 0
     return {
         "c0": out[0],
@@ -167,13 +167,11 @@ def test_predictor_is_exact_on_polynomials(k: int, steps: list[float], c: list[f
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 6), ratios, polynomials, st.sampled_from(["run", "step"]))
-def test_estimate_vanishes_on_polynomials_of_its_order(
-    k: int, steps: list[float], c: list[float], control: str
-) -> None:
-    """The three estimates belong to orders k-1, k, k+1; behind the start low orders count less where runs count."""
+@given(st.integers(1, 6), ratios, polynomials)
+def test_estimate_vanishes_on_polynomials_of_its_order(k: int, steps: list[float], c: list[float]) -> None:
+    """The three estimates belong to orders k-1, k, k+1."""
     nodes = random_grid(steps, 1)
-    estimates = coefficients(k, nodes, control)["estimates"]
+    estimates = coefficients(k, nodes)["estimates"]
     for order, weights in zip((k - 1, k, k + 1), estimates, strict=True):
         if order < 1:
             continue
@@ -181,7 +179,6 @@ def test_estimate_vanishes_on_polynomials_of_its_order(
         np.testing.assert_allclose(weights @ x, 0, atol=1e-12 * (np.abs(weights) @ np.abs(x)) + 1e-15)
         monomial = values(lambda t, n=order + 1: (t - nodes[0]) ** n, nodes)
         expected = (nodes[0] - nodes[1]) * np.prod(nodes[0] - nodes[1 : order + 1])
-        expected *= SHARES[order] if control == "run" else 1.0
         np.testing.assert_allclose(weights @ monomial, expected, rtol=1e-9)
 
 
@@ -259,6 +256,22 @@ def test_large_fixed_steps_are_solved(pendulum_with: Any, k: int, h: float) -> N
     """A tenth of the time scale of the motion: Newton's method with a fresh matrix converges quadratically there."""
     sol = da.solve(pendulum_with(), (0, 1), q0=[1, 0], v0=[0, 0], method=da.BDF(k), h=h)
     assert sol.success, sol.message
+
+
+@pytest.mark.parametrize("method", [da.BDF(), da.BDF(4), da.ModifiedBDF(), da.ModifiedBDF(4)])
+def test_low_orders_count_less_where_runs_count(method: Any) -> None:
+    """Damping forgets what low orders add; the highest order of a run counts in full."""
+    run = method.for_run(fixed=False)
+    shares, highest = run.order_shares(1e-6), run.order_range(fixed=False)[1]
+    assert np.all(np.diff(shares[1:]) >= 0)
+    assert shares[3] < 0.5
+    assert np.all(shares[highest:] >= 1.0)
+
+
+@pytest.mark.parametrize("method", [da.BDF(control="step"), da.BDF(3), da.ModifiedBDF(3), da.Radau()])
+def test_all_orders_count_alike(method: Any) -> None:
+    """Where every step counts, or there are no others."""
+    assert np.ptp(method.order_shares(1e-6)) == 0.0
 
 
 def test_control_of_runs_and_of_steps(pendulum: Any) -> None:

@@ -69,16 +69,15 @@ TIMES = {"pendulum": (0.0, 4.0)}
 TOLERANCES = (1e-4, 1e-6, 1e-8)
 AUTOMATIC = (CIRCLE, STEADY, "pendulum", "slider-crank", "truck")
 CURVE = tuple(float(10.0**-x) for x in np.arange(3.0, 9.6, 0.5))  # tolerances of BDF that errors are compared with
+FORMS = ("index-1", "index-2", "stabilized-index-2", "index-3", "minimal-extension", "baumgarte", "overdetermined")
+BEST = ("index-1", "stabilized-index-2")
 ROOM = 1.15  # of numbers of steps: those of BDF are interpolated, and scatter by some percent
 
 
 @cache
 def automatic(name: str, tol: float, method: str) -> da.Solution:
     problem = da.problems()[name]
-    choice, form = {
-        "modified": (da.ModifiedBDF(), "index-3"), "ggl": (da.BDF(), "stabilized-index-2"),
-        "index-1": (da.BDF(), "index-1"), "index-3": (da.BDF(), "index-3"),
-    }[method]  # fmt: skip
+    choice, form = (da.ModifiedBDF(), "index-3") if method == "modified" else (da.BDF(), method)
     sol = da.solve(
         problem.system, TIMES.get(name, problem.t_span), problem.q0, problem.v0, method=choice, formulation=form,
         rtol=tol, atol=tol,
@@ -98,11 +97,13 @@ def scaled_errors(name: str, sol: da.Solution, tol: float) -> dict[str, float]:
 @pytest.mark.parametrize("tol", TOLERANCES)
 @pytest.mark.parametrize("name", AUTOMATIC)
 def test_automatic_runs(name: str, tol: float) -> None:
-    """Errors of q and v below rtol, of lam below 30 rtol; no more steps than BDF at the same rtol on index 1 and on the
-    stabilized form, and for the same error no more than scatter explains. (On index 3 BDF takes fewer.)"""
+    """Errors of q and v below rtol, of lam below 30 rtol; no more steps than BDF at the same rtol on the forms that BDF
+    is made for, nor on any on which it has such errors; and for the same error no more than scatter explains."""
     sol = automatic(name, tol, "modified")
-    for form in ("ggl", "index-1"):
-        assert sol.stats.steps <= automatic(name, tol, form).stats.steps
+    for form in FORMS:
+        other = automatic(name, tol, form)
+        if form in BEST or max(scaled_errors(name, other, tol).values()) < 1.0:
+            assert sol.stats.steps <= other.stats.steps, form
     assert sol.stats.rejected <= 1 + sol.stats.steps // 50
     found = scaled_errors(name, sol, tol)
     assert max(found.values()) < 1.0, found
@@ -120,7 +121,7 @@ def test_automatic_runs(name: str, tol: float) -> None:
 @cache
 def bdf_point(name: str, tol: float) -> tuple[float, int]:
     """Error of the motion and number of steps of BDF on the stabilized index-2 form."""
-    sol = automatic(name, tol, "ggl")
+    sol = automatic(name, tol, "stabilized-index-2")
     found = scaled_errors(name, sol, tol)
     return tol * max(found["q"], found["v"]), sol.stats.steps
 

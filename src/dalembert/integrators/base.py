@@ -15,6 +15,7 @@ from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.projection import Projection
+from dalembert.numerics.runstate import N_ORDERS
 from dalembert.status import OptionError
 
 
@@ -203,6 +204,10 @@ class Integrator(ABC):
     ) -> float:
         """What error estimates are multiplied with before they are compared with the tolerance."""
         return 1.0
+
+    def order_shares(self, tolerance: float) -> np.ndarray:
+        """Weights (8,) of the estimates of orders 0 to 7 besides, once a run has its start behind it."""
+        return np.ones(N_ORDERS)
 
     def as_starter(self) -> Integrator:
         """The method as the one that makes its own first points: few steps, whose errors hardly add up."""

@@ -12,9 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import register
-from dalembert.integrators.multistep import SHARES, BackwardDifferences, coefficient_address
+from dalembert.integrators.multistep import BackwardDifferences
 from dalembert.model.system import System
 from dalembert.numerics.projection import Projection
 from dalembert.numerics.step import STIFF_ORDER
@@ -25,6 +27,9 @@ from dalembert.status import OptionError
 ADDING_UP = 13.0
 USUAL = 1e-4  # tolerance below which the number of steps, which grows as tolerances fall, counts
 FINEST = 1e-14  # smallest error of a step that is asked for
+# Weights of the estimates of orders 0 to 7: low ones are for stiff systems, whose damping forgets errors, high ones for
+# motions that add them up.
+SHARES = np.array([1.0, 0.2, 0.2, 0.2, 0.45, 1.0, 1.0, 1.0])
 ROUNDING = 30.0  # units in the last place of the largest velocity: measured on Andrews' mechanism, whose are 1 to 1000
 
 
@@ -75,16 +80,13 @@ class BDF(BackwardDifferences):
         if self.control == "step":
             return 1.0
         exponent = (1.0 if self.max_order <= 2 else 0.5) / self.max_order
-        share = float(SHARES[self.max_order]) if self._shares else 1.0
-        return max(1.0, min(ADDING_UP / share * max(1.0, USUAL / tolerance) ** exponent, tolerance / FINEST))
+        return max(1.0, min(ADDING_UP * max(1.0, USUAL / tolerance) ** exponent, tolerance / FINEST))
 
-    @property
-    def _shares(self) -> bool:
-        """True if there are high orders for motions without damping, so that low ones need not be made for them."""
-        return self.control == "run" and self.max_order > STIFF_ORDER
-
-    def coefficient_function(self) -> int:
-        return coefficient_address(self._shares)
+    def order_shares(self, tolerance: float) -> np.ndarray:
+        """Where there are high orders for motions without damping, low ones need not be made for them."""
+        if self.control == "step" or self.max_order <= STIFF_ORDER:
+            return np.ones_like(SHARES)
+        return SHARES / SHARES[self.max_order]
 
     def as_starter(self) -> BDF:
         return replace(self, control="step")

@@ -36,16 +36,7 @@ import numpy as np
 
 from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.base import Integrator, StepData, StepEquations, register
-from dalembert.integrators.modified_bdf_formulas import (
-    ADDING_UP,
-    FINEST,
-    GROWING,
-    HIGHEST,
-    LOW_ORDERS,
-    SHARES,
-    STIFF_ORDER,
-    coefficient_address,
-)
+from dalembert.integrators.modified_bdf_formulas import HIGHEST, coefficient_address
 from dalembert.integrators.positions import (
     kept_positions,
     motion_weights,
@@ -58,8 +49,17 @@ from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.projection import Projection
-from dalembert.numerics.runstate import HISTORY
+from dalembert.numerics.runstate import HISTORY, N_ORDERS
+from dalembert.numerics.step import STIFF_ORDER
 from dalembert.status import OptionError
+
+ADDING_UP, GROWING = 4.5, 0.186  # ADDING_UP tol^-GROWING: weight of what a step may add to the error
+FINEST = 8e-11  # smallest error of a step that estimates can tell from rounding
+LOW_ORDERS = 0.6  # that weight in runs of orders up to 3, whose start is as careful as that of others
+CAREFUL = 64.0
+# DAMPED[k] tol^-GROWING_DAMPED is that weight for order k in other runs, where low orders are for systems whose damping
+# forgets errors: measured such that those of the truck are about the tolerance.
+DAMPED, GROWING_DAMPED = np.array([0.0142, 0.0142, 0.0142, 0.0142, 0.085, 1.5]), 0.22
 
 
 @register
@@ -129,8 +129,17 @@ class ModifiedBDF(Integrator):
         tolerance. Steps so small that second differences are rounding errors would not help. Runs of low orders are
         not made for accuracy: the usual measure of local errors."""
         if self.highest <= STIFF_ORDER:
-            return LOW_ORDERS / float(SHARES[1])
+            return LOW_ORDERS * CAREFUL
         return max(1.0, min(ADDING_UP * tolerance**-GROWING, tolerance / FINEST))
+
+    def order_shares(self, tolerance: float) -> np.ndarray:
+        """Low orders are for systems with damping, high ones for motions that add errors up."""
+        if self.highest <= STIFF_ORDER:
+            return np.full(N_ORDERS, 1.0 / CAREFUL)
+        shares, below = np.ones(N_ORDERS), min(self.highest, DAMPED.size)
+        scale = tolerance ** (GROWING - GROWING_DAMPED) / ADDING_UP
+        shares[:below] = np.minimum(1.0, scale * DAMPED[:below])
+        return shares
 
     @property
     def reserve(self) -> int:  # type: ignore[override]

@@ -19,7 +19,6 @@ from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
 from dalembert.numerics.interpolation import derivative_weights, difference_weights, lagrange_weights
 from dalembert.numerics.native import inner
 from dalembert.numerics.runstate import (
-    COMPARE,
     ESTIMATE,
     FIRST,
     GROWTH,
@@ -32,7 +31,6 @@ from dalembert.numerics.runstate import (
 )
 
 HIGHEST = 6
-STIFF_ORDER = 3
 
 
 def _series(first_terms: np.ndarray, second_terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -68,12 +66,6 @@ LEADING = np.vstack([FIRST_SERIES.sum(axis=1), SECOND_SERIES.sum(axis=1)])  # of
 # Largest growth of the step for k = 0 .. 6: repeated every k+1 steps, it leaves the parasitic solutions of "regular"
 # bounded. `analysis.formulas.growth_limit` computes the limits: 2.0, 1.50, 1.57, 1.43, 1.23, 1.16 for k = 1 .. 6.
 GROWTH_LIMITS = np.array([2.0, 1.9, 1.4, 1.5, 1.4, 1.2, 1.15])
-# Weights of the orders' estimates. Orders up to 3 are for stiff systems, whose damping forgets errors; high orders are
-# for motions that add them up.
-SHARES = np.array([1.0, 1.0, 1.0, 1.0, 10.0, 64.0, 64.0]) / 64.0
-ADDING_UP, GROWING = 4.5, 0.186  # ADDING_UP tol^-GROWING: weight of what a step may add to the error
-FINEST = 8e-11  # smallest error of a step that estimates can tell from rounding
-LOW_ORDERS = 0.6  # that weight in runs of orders up to 3
 
 
 def _regular(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
@@ -106,14 +98,13 @@ def _regular(k, available, nodes_address, orders_address, out_address):  # type:
             continue
         # error of a_n by BDF twice: 2/(j+1) nabla^(j+2) q / h^2; a step adds h times as much to v, and divided by the
         # leading coefficient it is the error of q_n. Order 6 is taken to be one of them: its constant is twice as large
-        scale = SHARES[j] * 2.0 / (j + 1.0) / LEADING[1, j]
+        scale = 2.0 / (j + 1.0) / LEADING[1, j]
         binomial = 1.0
         for i in range(j + 3):
             out[ESTIMATE + which * (HISTORY + 1) + i] = scale * binomial
             binomial *= -(j + 2.0 - i) / (i + 1.0)
         out[VELOCITY + which] = LEADING[1, j] / h
     out[GROWTH] = GROWTH_LIMITS[k]
-    out[COMPARE] = (k + 1.0) / k * SHARES[k - 1] / SHARES[k]
     return 0
 
 

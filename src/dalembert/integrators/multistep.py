@@ -26,8 +26,7 @@ from dalembert.model.system import System
 from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
 from dalembert.numerics.interpolation import difference_weights, lagrange_weights
 from dalembert.numerics.layout import Layout
-from dalembert.numerics.native import inner
-from dalembert.numerics.runstate import COMPARE, ESTIMATE, FIRST, HISTORY, N_COEFFICIENTS, PREDICTOR
+from dalembert.numerics.runstate import ESTIMATE, FIRST, HISTORY, N_COEFFICIENTS, PREDICTOR
 
 
 class BackwardDifferences(Integrator):
@@ -72,17 +71,13 @@ class BackwardDifferences(Integrator):
         )
 
     def coefficient_function(self) -> int:
-        return coefficient_address(False)
+        return coefficient_address()
 
 
-# Weights of the estimates of orders k = 0 .. 7 where low orders are for stiff systems, whose damping forgets errors,
-# and high ones for motions that add them up. A start needs all of them in full: what it adds nobody forgets.
-SHARES = np.array([1.0, 0.2, 0.2, 0.2, 0.45, 1.0, 1.0, 1.0])
-
-
-@inner
-def _write(k, available, nodes, out, shared):  # type: ignore[no-untyped-def]
+def _coefficients(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
     """Coefficients of order k on the grid nodes[0] (new), nodes[1], ...; layout as in `numerics.runstate`."""
+    nodes = carray(nodes_address, (HISTORY + 1,), np.float64)
+    out = carray(out_address, (N_COEFFICIENTS,), np.float64)
     out[:] = 0.0
     t = nodes[0]
     # predictor: the polynomial of degree k through the last k+1 points, extrapolated
@@ -107,33 +102,19 @@ def _write(k, available, nodes, out, shared):  # type: ignore[no-untyped-def]
             continue
         start = ESTIMATE + which * (HISTORY + 1)
         difference_weights(nodes, j + 2, out[start:])
-        scale = (t - nodes[1]) * (SHARES[j] if shared else 1.0)
+        scale = t - nodes[1]
         for i in range(1, j + 1):
             scale *= t - nodes[i]
         for i in range(j + 2):
             out[start + i] *= scale
-    if shared:
-        out[COMPARE] = (k + 1) / k * SHARES[k - 1] / SHARES[k]
     return 0
 
 
-def _plain(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
-    nodes = carray(nodes_address, (HISTORY + 1,), np.float64)
-    out = carray(out_address, (N_COEFFICIENTS,), np.float64)
-    return _write(k, available, nodes, out, False)
-
-
-def _shared(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
-    nodes = carray(nodes_address, (HISTORY + 1,), np.float64)
-    out = carray(out_address, (N_COEFFICIENTS,), np.float64)
-    return _write(k, available, nodes, out, available >= HISTORY)
-
-
 @cache
-def _compiled(shared: bool) -> Any:
-    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, _shared if shared else _plain)
+def _compiled() -> Any:
+    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, _coefficients)
 
 
-def coefficient_address(shared: bool) -> int:
-    """Address of the coefficient function, whose estimates may have their `SHARES`."""
-    return int(_compiled(shared).address)
+def coefficient_address() -> int:
+    """Address of the coefficient function."""
+    return int(_compiled().address)

@@ -39,8 +39,7 @@ HISTORY = 12  # past rows kept: order 6 needs 8 for the estimate of order 7, mod
 # What a coefficient function writes: two numbers for the step equations, then the weights of past rows in the
 # predictor and in two combinations that enter the step equations, then (new row first) those of the error estimates of
 # orders k-1, k, k+1, for each of these the factor that makes an estimate for q one for v, (new row first) the weights
-# of positions in a correction of the velocities, the largest growth of the step that is stable (0: the usual), and the
-# factor that makes the estimates of orders k and k-1 a ratio of differences (0: (k+1)/k).
+# of positions in a correction of the velocities, and the largest growth of the step that is stable (0: the usual).
 N_NUMBERS = 2
 PREDICTOR = N_NUMBERS
 FIRST = PREDICTOR + HISTORY
@@ -49,8 +48,7 @@ ESTIMATE = SECOND + HISTORY
 VELOCITY = ESTIMATE + 3 * (HISTORY + 1)
 REFINE = VELOCITY + 3
 GROWTH = REFINE + HISTORY + 1
-COMPARE = GROWTH + 1
-N_COEFFICIENTS = COMPARE + 1
+N_COEFFICIENTS = GROWTH + 1
 WINDOW = 9  # rows that a point of a regular grid is made from, at most
 N_WORK = HISTORY * WINDOW + HISTORY  # work space behind the coefficients
 
@@ -61,9 +59,10 @@ EVENTS_PER_STEP = 2 * EVENT_PIECES  # of one function, at most
 # positions in Run.real
 (
     T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL, FACTORED_AT,
-    ESTIMATE_SCALE, SPACING, ROUNDING,
-) = range(14)  # fmt: skip
-N_REAL = 14
+    ESTIMATE_SCALE, SPACING, ROUNDING, SHARE,
+) = range(15)  # fmt: skip
+N_ORDERS = 8  # orders 0 to 7, whose estimates are weighted by real[SHARE], real[SHARE + 1], ...
+N_REAL = SHARE + N_ORDERS
 # positions in Run.whole
 (
     ORDER, NODES, AT_ORDER, STEPS, REJECTED, FAILURES, STORED, NEXT_EVAL, PROJECTIONS, IN_A_ROW, LAST_CAUSE,

@@ -38,7 +38,6 @@ from dalembert.numerics.runstate import (
     AT_ORDER,
     BARRED_UNTIL,
     COEFFICIENTS,
-    COMPARE,
     DATA_OUTDATED,
     ERROR,
     ESTIMATE,
@@ -82,6 +81,7 @@ from dalembert.numerics.runstate import (
     ROUGH_STEPS,
     ROUNDING,
     SECOND,
+    SHARE,
     SINCE_CHANGE,
     SINGULAR,
     STAGE_TOLERANCE,
@@ -103,7 +103,7 @@ from dalembert.numerics.stage import project_estimate, run_stage
 # Orders beyond 3 are unstable for weakly damped oscillations that the steps do not resolve. What they then amplify has
 # differences that do not fall with their order; such orders are left, and not tried again for a while.
 STIFF_ORDER = 3
-ROUGH = 1.2
+ROUGH, ROUGH_GRID = 1.2, 1.0  # ratio of differences of a solution that steps do not resolve, and on a regular grid
 LEAST_PENALTY, MOST_PENALTY = 40, 10_000
 RELUCTANT = 1.25  # gain of the step by a lower order that is worth new points of the grid
 ALARMING = 0.5  # error that makes a new grid smaller before it has proved itself
@@ -298,6 +298,14 @@ def refine(run, new):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def share(run, order):  # type: ignore[no-untyped-def]
+    """Weight of an order's estimate. Those of a start that goes through the orders count in full: it says nothing of
+    damping."""
+    begun = run.whole[REGULAR] == 1 or run.whole[NODES] >= HISTORY
+    return run.real[SHARE + order] if run.whole[ERROR] == 0 and begun else 1.0
+
+
+@inlined
 def error_of(run, step, stages, which, ago):  # type: ignore[no-untyped-def]
     """Weighted local error of order k - 1 + which; or, from differences of rows on a regular grid, some steps ago."""
     n, past = run.whole[N_PAST], min(run.whole[NODES], HISTORY)
@@ -324,7 +332,7 @@ def error_of(run, step, stages, which, ago):  # type: ignore[no-untyped-def]
     if run.whole[PROJECT_ERROR] == 1:
         for i in range(run.whole[N_STAGES]):
             project_estimate(stages[i], run.estimate)
-    return run.real[ESTIMATE_SCALE] * weighted_norm(e, run.weights[0], 0, n)
+    return run.real[ESTIMATE_SCALE] * share(run, run.whole[ORDER] - 1 + which) * weighted_norm(e, run.weights[0], 0, n)
 
 
 @inlined
@@ -367,8 +375,9 @@ def choose_order(run, step, stages, error, ratio):  # type: ignore[no-untyped-de
             lower = max(lower, other_error(run, step, stages, 0, ago))
         down = factor_for(lower, k - 1, BIAS_DOWN)
         # differences of a solution that the step resolves fall from order to order
-        compare = run.coefficients[COMPARE] if run.coefficients[COMPARE] > 0.0 else (k + 1) / k
-        grows = k > STIFF_ORDER and run.whole[GUARDED] == 1 and error * compare > ROUGH * lower
+        compare = (k + 1) / k * share(run, k - 1) / share(run, k)
+        limit = ROUGH_GRID if run.whole[REGULAR] == 1 else ROUGH
+        grows = k > STIFF_ORDER and run.whole[GUARDED] == 1 and error * compare > limit * lower
         run.whole[ROUGH_STEPS] = run.whole[ROUGH_STEPS] + 1 if grows else 0
         rough = run.whole[ROUGH_STEPS] >= (1 if run.whole[REGULAR] == 1 else 2)
         if down > ratio * (RELUCTANT if run.whole[REGULAR] == 1 else 1.0) or rough:

@@ -199,6 +199,7 @@ def _prepare(
     whole[runstate.GUARDED] = int(min(options.rtol.tolist()) >= ROUNDING)
     real[runstate.NEWTON_TOLERANCE] = share = method.newton_share(1.0 if fixed else tolerance)
     real[runstate.ESTIMATE_SCALE] = scale = method.estimate_scale(system, formulation, tolerance, assembly.projection)
+    real[runstate.SHARE :] = method.order_shares(tolerance)
     if not fixed:  # a part of the error allowed in a step, which may be less than the tolerance
         real[runstate.ROUNDING] = method.rounding * hermite.EPS * scale
         real[runstate.NEWTON_TOLERANCE] = share / max(1.0, scale)

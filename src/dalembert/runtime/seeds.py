@@ -80,8 +80,8 @@ def regular_seeds(
     """Points on a regular grid whose spacing suits the method's largest order, from the run's time on.
 
     They lie on a polynomial fitted to the starter's solution, put back onto the constraints: differences of the
-    starter's own points would show its errors. Where the time is too short, or the starter does not get far enough, the
-    run begins with order 1 instead.
+    starter's own points would show its errors. Close to the end of the run they are the starter's, and reach it. Where
+    the time is too short, or the starter does not get far enough, the run begins with order 1 instead.
     """
     k, t0 = int(run.whole[runstate.MAX_ORDER]), float(run.real[runstate.T])
     direction = float(np.sign(options.t1 - t0))
@@ -99,7 +99,12 @@ def regular_seeds(
     run.counters[:] += made.state.counters
     run.whole[runstate.PROJECTIONS] += made.state.whole[runstate.PROJECTIONS]
     span = min(abs(float(made.t[-1]) - t0), (k + 2) * options.max_step)
-    grid = _fit(starter, made, t0, direction * span, layout, run) if made.t.size > k + 3 else None
+    left = options.t1 - t0
+    if made.status is Status.SUCCESS and abs(left) <= (k + 2) * abs(float(run.real[runstate.H_ACCEPTED])):
+        times = t0 + left * (1 + _grid(k)) / 2  # a finer grid would show rounding errors, and no step has to follow it
+        grid: tuple[np.ndarray, np.ndarray] | None = (times, starter.sample(made, times, layout))
+    else:
+        grid = _fit(starter, made, t0, direction * span, layout, run) if made.t.size > k + 3 else None
     if grid is None:
         _parabola(run, t0, row, h, layout)
         run.whole[runstate.ORDER], run.whole[runstate.AT_ORDER] = 1, 0
