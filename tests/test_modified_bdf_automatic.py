@@ -118,6 +118,25 @@ def test_automatic_runs(name: str, tol: float) -> None:
     assert sol.stats.steps < n1  # ... with more steps
 
 
+@pytest.mark.parametrize(("name", "first"), [("pendulum", 6), ("slider-crank", 6), ("truck", 3)])
+def test_start(name: str, first: int) -> None:
+    """Explicit steps of order 8 make the first points, about one for each; what they notice of stiffness chooses the
+    order that follows."""
+    sol = automatic(name, 1e-6, "modified")
+    assert sol.stats.starting_steps <= 8
+    seeds = 8
+    assert sol.orders[1 + seeds] == first
+    assert automatic(name, 1e-6, "index-1").stats.starting_steps == 0
+
+
+def test_start_without_explicit_steps() -> None:
+    """Friction makes accelerations implicit: BDF makes the first points."""
+    problem = da.problems()["friction-pendulum"]
+    sol = da.solve(problem.system, problem.t_span, problem.q0, problem.v0, method="modified-bdf")
+    assert sol.success, sol.message
+    assert sol.stats.starting_steps > 8
+
+
 @cache
 def bdf_point(name: str, tol: float) -> tuple[float, int]:
     """Error of the motion and number of steps of BDF on the stabilized index-2 form."""

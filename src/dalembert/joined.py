@@ -141,6 +141,7 @@ def _stats(segments: Sequence[Segment], counted: Sequence[tuple[list[int], list[
     for s, (whole, counters) in zip(segments, counted, strict=True):
         out.steps += whole[runstate.STEPS]
         out.rejected += whole[runstate.REJECTED]
+        out.starting_steps += whole[runstate.STARTING]
         out.newton_failures += whole[runstate.FAILURES]
         out.projections += whole[runstate.PROJECTIONS]
         out.residuals += counters[RESIDUALS]

@@ -131,6 +131,9 @@ class Stats:
     ----------
     steps, rejected
         Accepted steps; steps repeated because the error estimate was too large.
+    starting_steps
+        Steps of another method that made the first points of a method on a regular grid. They are not among ``steps``:
+        the points are.
     newton_failures
         Steps repeated because Newton, the projection or a model function failed.
     residuals, jacobians, factorizations, newton_iterations, projections
@@ -154,6 +157,7 @@ class Stats:
 
     steps: int = 0
     rejected: int = 0
+    starting_steps: int = 0
     newton_failures: int = 0
     residuals: int = 0
     jacobians: int = 0

@@ -45,6 +45,7 @@ from dalembert.numerics.runstate import (
     EXPLICIT,
     FACTORED_AT,
     FIRST,
+    FORGETS,
     GROWTH,
     GUARDED,
     HISTORY,
@@ -299,10 +300,10 @@ def refine(run, new):  # type: ignore[no-untyped-def]
 
 @inlined
 def share(run, order):  # type: ignore[no-untyped-def]
-    """Weight of an order's estimate. Those of a start that goes through the orders count in full: it says nothing of
-    damping."""
-    begun = run.whole[REGULAR] == 1 or run.whole[NODES] >= HISTORY
-    return run.real[SHARE + order] if run.whole[ERROR] == 0 and begun else 1.0
+    """Weight of an order's estimate. All count in full where nothing forgets errors, and in a start that goes through
+    the orders."""
+    forgets = run.whole[FORGETS] == 1 and (run.whole[REGULAR] == 1 or run.whole[NODES] >= HISTORY)
+    return run.real[SHARE + order] if run.whole[ERROR] == 0 and forgets else 1.0
 
 
 @inlined
@@ -379,7 +380,7 @@ def choose_order(run, step, stages, error, ratio):  # type: ignore[no-untyped-de
         limit = ROUGH_GRID if run.whole[REGULAR] == 1 else ROUGH
         grows = k > STIFF_ORDER and run.whole[GUARDED] == 1 and error * compare > limit * lower
         run.whole[ROUGH_STEPS] = run.whole[ROUGH_STEPS] + 1 if grows else 0
-        rough = run.whole[ROUGH_STEPS] >= (1 if run.whole[REGULAR] == 1 else 2)
+        rough = run.whole[ROUGH_STEPS] >= 2
         if down > ratio * (RELUCTANT if run.whole[REGULAR] == 1 else 1.0) or rough:
             best, ratio = k - 1, down
             if rough and run.whole[REGULAR] == 1:

@@ -25,12 +25,10 @@ from dalembert.integrators.explicit import STIFFNESS, Explicit
 from dalembert.integrators.radau import Radau
 from dalembert.model.system import System
 from dalembert.numerics import runstate
-from dalembert.numerics.multipliers import multiplier_stage
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, RESIDUALS
 from dalembert.numerics.projection import Projection
-from dalembert.numerics.stage import StageData
-from dalembert.runtime.assembly import Workspace, make_layout, planned_stage
-from dalembert.runtime.prepare import as_projection
+from dalembert.runtime.assembly import Workspace, make_layout
+from dalembert.runtime.prepare import as_projection, not_explicit
 from dalembert.runtime.segments import Segment, Start, carry_on
 from dalembert.runtime.spectrum import spectrum
 from dalembert.runtime.start import initial_row
@@ -42,7 +40,6 @@ MUCH_FASTER = 8.0  # than the motion
 DAMPED = 0.1  # -Re lambda / |lambda| from which on a fast mode dies out by itself
 MANY_TIMES = 1000.0  # in a run: a damped mode that fast is stiff before the first step is made
 HIDDEN = 50.0  # times as fast as the motion: an undamped mode that is not excited
-LARGEST_EXPLICIT = 120  # unknowns of the equations for accelerations: their elimination is written out for every stage
 LARGEST_FIVE, LARGEST_RADAU = 8, 30  # unknowns of a stage up to which Radau IIA with five and with three stages pays
 LOOSE = 1e-5  # tolerance at which three are enough
 GAIN = 2.0  # by which another method has to be cheaper
@@ -82,11 +79,13 @@ class Automatic:
             return Choice(BDF(), form, "auto: prescribed steps")
         if form.name not in Explicit.takes:
             return Choice(BDF(), form, f"auto: the formulation {form.name} was asked for")
-        cache: dict[str, str] = self.system.__dict__.setdefault("_not_explicit", {})
-        if "why" not in cache:
-            cache["why"] = _not_explicit(self.system, t, values, p)
-        if cache["why"]:
-            return self._implicit(form, f"auto: {cache['why']}")
+
+        def row() -> np.ndarray:
+            return initial_row(self.system, make_layout(self.system, BDF(), Index1()), **values)
+
+        why = not_explicit(self.system, t, row, p)
+        if why:
+            return self._implicit(form, f"auto: {why}")
         return Choice(self._explicit(), form, "auto: not stiff as far as is known")
 
     def _explicit(self) -> Explicit:
@@ -167,21 +166,6 @@ class Automatic:
             last, method=choice.method, formulation=form, projection=projection, reason=choice.reason,
             first_step=abs(float(last.result.state.real[runstate.H])), **watch,
         )  # fmt: skip
-
-
-def _not_explicit(system: System, t: float, values: Mapping[str, Any], p: np.ndarray) -> str:
-    """Why the accelerations cannot be computed stage by stage; empty if they can."""
-    if system.calls:
-        return "black boxes"
-    layout = make_layout(system, BDF(), Index1())
-    stage = multiplier_stage(StageData.make(system, layout))
-    if not stage.system.linear:
-        return "friction, auxiliary variables or contact coordinates make the accelerations implicit"
-    if stage.system.n > LARGEST_EXPLICIT:
-        return f"a large system ({stage.system.n} accelerations and multipliers)"
-    if stage.system.n and planned_stage(stage, t, initial_row(system, layout, **values), p).system.plan is None:
-        return "no order of pivots serves near the initial values"
-    return ""
 
 
 def _rate_of_motion(run: runstate.Run, work: Workspace) -> float:

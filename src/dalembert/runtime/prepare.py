@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,12 +12,15 @@ from dalembert.formulations.base import At, Formulation
 from dalembert.formulations.index1 import Index1
 from dalembert.integrators.base import Integrator
 from dalembert.integrators.bdf import BDF
+from dalembert.integrators.explicit import Explicit
 from dalembert.model.system import System
 from dalembert.numerics import compiled
+from dalembert.numerics.multipliers import multiplier_stage
 from dalembert.numerics.newton import N_COUNTERS
 from dalembert.numerics.projection import LEVELS, Projection
+from dalembert.numerics.stage import StageData
 from dalembert.runtime import arguments
-from dalembert.runtime.assembly import Assembly, Workspace, assemble, make_layout
+from dalembert.runtime.assembly import Assembly, Workspace, assemble, make_layout, planned_stage
 from dalembert.runtime.consistency import nearest
 from dalembert.runtime.run import Options, Starter, translate
 from dalembert.runtime.start import (
@@ -32,6 +37,9 @@ from dalembert.runtime.wishes import Wishes
 from dalembert.status import ModelError, OptionError
 
 Initial = Literal["check", "project", "assume"]
+LARGEST_EXPLICIT = 120  # unknowns of the equations for accelerations: their elimination is written out for every stage
+# Steps of starters of automatic runs: explicit ones, if not stiff, need 3 to 6 for the first points, BDF up to 60
+EXPLICIT_STEPS, BDF_STEPS = (8, 24), (150,)
 
 
 def as_projection(
@@ -106,9 +114,50 @@ def starts_better(method: Integrator, formulation: Formulation, options: Options
 
 
 def make_starter(work: Workspace, formulation: Formulation, options: Options, row: np.ndarray) -> Starter:
-    """BDF on the index-1 form, projected: starts itself, and its rows satisfy all constraints."""
+    """A method on the index-1 form, projected, that starts itself and whose rows satisfy all constraints.
+
+    For automatic steps an explicit one of order 8, whose steps are about as long as those that follow, where it can be
+    used and the system is not stiff; else BDF.
+    """
     system, p = work.assembly.system, work.p
-    first, form = BDF().as_starter(), Index1()
+
+    def bdf_row() -> np.ndarray:
+        return translate(row[None], work.assembly.layout, make_layout(system, BDF(), Index1()))[0]
+
+    def bdf() -> Starter:
+        return _starter(work, formulation, options, row, BDF().as_starter(), BDF_STEPS)
+
+    if options.steps is not None or system.nr or not_explicit(system, options.t0, bdf_row, p):
+        return bdf()
+    return replace(_starter(work, formulation, options, row, Explicit(8), EXPLICIT_STEPS), otherwise=bdf)
+
+
+def not_explicit(system: System, t: float, row: Callable[[], np.ndarray], p: np.ndarray) -> str:
+    """Why the accelerations cannot be computed stage by stage; empty if they can. ``row`` makes one of BDF, index 1."""
+    cache: dict[str, str] = system.__dict__.setdefault("_not_explicit", {})
+    if "why" not in cache:
+        cache["why"] = _not_explicit(system, t, row(), p)
+    return cache["why"]
+
+
+def _not_explicit(system: System, t: float, row: np.ndarray, p: np.ndarray) -> str:
+    if system.calls:
+        return "black boxes"
+    stage = multiplier_stage(StageData.make(system, make_layout(system, BDF(), Index1())))
+    if not stage.system.linear:
+        return "friction, auxiliary variables or contact coordinates make the accelerations implicit"
+    if stage.system.n > LARGEST_EXPLICIT:
+        return f"a large system ({stage.system.n} accelerations and multipliers)"
+    if stage.system.n and planned_stage(stage, t, row, p).system.plan is None:
+        return "no order of pivots serves near the initial values"
+    return ""
+
+
+def _starter(
+    work: Workspace, formulation: Formulation, options: Options, row: np.ndarray, first: Integrator,
+    steps: tuple[int, ...],
+) -> Starter:  # fmt: skip
+    system, p, form = work.assembly.system, work.p, Index1()
     own = make_layout(system, first, form)
     begin = translate(row[None], work.assembly.layout, own)[0]
     its = assembly_for(system, first, form, Projection(), options.t0, options.t1, begin, p).workspace(p)
@@ -118,7 +167,7 @@ def make_starter(work: Workspace, formulation: Formulation, options: Options, ro
     def finish(t: float, row: np.ndarray) -> None:
         start_formulation(work, formulation, t, row)
 
-    return Starter(its, first, form, finish)
+    return Starter(its, first, form, finish, steps)
 
 
 def prepare_start(

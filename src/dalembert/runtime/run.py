@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator, Model
+from dalembert.integrators.explicit import STIFFNESS
 from dalembert.numerics import hermite, locate, runstate
 from dalembert.numerics.compiled import evaluate, integrate, lay_out
 from dalembert.numerics.flat import flatten
@@ -267,6 +268,7 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
     whole = np.zeros(runstate.N_WHOLE, dtype=np.int64)
     whole[runstate.ORDER], whole[runstate.MAX_ORDER] = first_order, max_order
     whole[runstate.FIXED] = int(fixed)
+    whole[runstate.FORGETS] = 1
     whole[runstate.N_STAGES] = work.n_stages
     own = formulation.own_multipliers and method.own_multipliers
     whole[runstate.OWN_MULTIPLIERS] = int(own and not method.gains(system, formulation, assembly.projection))
@@ -425,6 +427,8 @@ class Starter:
     """Another method, which makes the first points of a run.
 
     A method that differentiates twice loses eps/h^2 to rounding, so tiny steps of order 1 would not be accurate.
+    Automatic runs try it with these numbers of steps, one after the other, until they lead far enough; then a starter
+    that is made only then.
     """
 
     work: Workspace
@@ -432,12 +436,28 @@ class Starter:
     formulation: Formulation
     # completes a row of the run by the unknowns that its formulation adds
     finish: Callable[[float, np.ndarray], None] | None = None
+    steps: tuple[int, ...] = (150,)
+    otherwise: Callable[[], Starter] | None = None
+
+    def attempts(self) -> Iterator[tuple[Starter, int]]:
+        """Starters, each with the largest number of steps that it may take."""
+        for most in self.steps:
+            yield self, most
+        if self.otherwise is not None:
+            yield from self.otherwise().attempts()
 
     def run(self, row: np.ndarray, layout: Layout, options: Options) -> Result:
         """Integrate from a row of another layout; the result has that layout too."""
         own = self.work.assembly.layout
         result = execute(self.work, self.method, self.formulation, translate(row[None], layout, own)[0], options)
         return replace(result, rows=translate(result.rows, own, layout), own_rows=result.rows)
+
+    def fastest(self, result: Result) -> float | None:
+        """The largest rate |lambda| of the system, as far as the method of a result has noticed it."""
+        own = self.work.assembly.layout
+        if not own.has(STIFFNESS) or result.t.size < 2 or result.own_rows is None:
+            return None
+        return float(result.own_rows[-1, own.slice(STIFFNESS)][0] / abs(result.t[-1] - result.t[-2]))
 
     def sample(self, result: Result, times: np.ndarray, layout: Layout) -> np.ndarray:
         """Rows (in the other layout) at times covered by a result that stored its steps."""

@@ -15,6 +15,7 @@ from numpy.polynomial import chebyshev
 from dalembert.integrators.base import Integrator
 from dalembert.numerics import runstate
 from dalembert.numerics.layout import Layout
+from dalembert.numerics.step import LEAST_PENALTY, STIFF_ORDER
 from dalembert.status import Status
 
 if TYPE_CHECKING:
@@ -26,9 +27,12 @@ START_TOLERANCES = (1e-12, 1e-10, 1e-8)
 TOO_TIGHT = (Status.NEWTON_FAILED, Status.STEP_TOO_SMALL)
 CAREFUL = 0.02  # tolerance of the starting values of an automatic run, in units of what its steps may add, ...
 TIGHTEST = 1e-12  # ... but not below
-MOST_STEPS = 150  # that the starter of an automatic run takes
 SMOOTH = 0.3  # differences of the first points, in units of what a step may add: resolved
 NOISE = 20.0  # not more than the starter's own errors
+Grid = tuple[np.ndarray, np.ndarray]  # times, and rows at them
+UNRESOLVED = 1.0  # h |lambda|; it is below 0.4 for motions that steps follow, above 2 for the truck
+LONGER = 0.35  # see `_first_step`
+ROOM = 2.0  # a starter that gets half as far as the first points could is not asked for more
 UNIT = np.linspace(-1.0, 1.0, 30)  # points of its solution that a polynomial is fitted to
 
 
@@ -91,34 +95,81 @@ def regular_seeds(
     run.slots[:] = np.arange(runstate.HISTORY + 1)
     run.nodes[1], run.rows[1] = t0, row
     h = float(run.real[runstate.H])
-    careful = _plain(
-        options, t0=t0, rtol=_tighter(options.rtol, run), atol=_tighter(options.atol, run), max_steps=MOST_STEPS,
-        t_eval=None, first_step=direction * min(abs(h), abs(options.first_step)),
-    )  # fmt: skip
-    made = starter.run(row, layout, careful)
-    run.counters[:] += made.state.counters
-    run.whole[runstate.PROJECTIONS] += made.state.whole[runstate.PROJECTIONS]
-    span = min(abs(float(made.t[-1]) - t0), (k + 2) * options.max_step)
-    left = options.t1 - t0
-    if made.status is Status.SUCCESS and abs(left) <= (k + 2) * abs(float(run.real[runstate.H_ACCEPTED])):
-        times = t0 + left * (1 + _grid(k)) / 2  # a finer grid would show rounding errors, and no step has to follow it
-        grid: tuple[np.ndarray, np.ndarray] | None = (times, starter.sample(made, times, layout))
-    else:
-        grid = _fit(starter, made, t0, direction * span, layout, run) if made.t.size > k + 3 else None
+    careful = _plain(options, t0=t0, rtol=_tighter(options.rtol, run), atol=_tighter(options.atol, run), t_eval=None)
+    grid: Grid | None = None
+    for attempt, most in starter.attempts():
+        first = direction * _first_step(attempt, options, run)
+        made = attempt.run(row, layout, replace(careful, max_steps=most, first_step=first))
+        run.counters[:] += made.state.counters
+        run.whole[runstate.PROJECTIONS] += made.state.whole[runstate.PROJECTIONS]
+        run.whole[runstate.STARTING] += made.state.whole[runstate.STEPS]
+        grid = _grid_to_the_end(attempt, made, t0, options.t1, layout, run)
+        if grid is not None:
+            break
+        reach = abs(float(made.t[-1]) - t0)
+        span = min(reach, (k + 2) * options.max_step)
+        if made.t.size > (1 if attempt.method.one_step else k + 3):
+            grid, room = _fit(attempt, made, t0, direction * span, layout, run)
+            if grid is not None and (span < reach or made.status is Status.SUCCESS or room <= ROOM):
+                break
     if grid is None:
         _parabola(run, t0, row, h, layout)
         run.whole[runstate.ORDER], run.whole[runstate.AT_ORDER] = 1, 0
         return run._replace(seeds=np.zeros((0, layout.n)))
     times, rows = grid
-    run.whole[runstate.ORDER] = k
     run.real[runstate.H] = times[0] - t0
+    _suit(run, times, t0, attempt.fastest(made))
     return _load(run, t0, row, times, starter.settle(times, rows, layout))
+
+
+def _suit(run: runstate.Run, times: np.ndarray, t0: float, fastest: float | None) -> None:
+    """Begin with the order that suits h |lambda|, if the latter is known.
+
+    Orders beyond 3 are not for modes that steps do not resolve. If there are none, and were none before, nothing is
+    known to forget errors.
+    """
+    k = int(run.whole[runstate.MAX_ORDER])
+    stiff = fastest is not None and fastest * abs(float(times[0]) - t0) > UNRESOLVED and k > STIFF_ORDER
+    run.whole[runstate.ORDER], run.whole[runstate.AT_ORDER] = STIFF_ORDER if stiff else k, 0
+    if not stiff and fastest is not None and k > STIFF_ORDER and run.whole[runstate.STEPS] == 0:
+        run.whole[runstate.FORGETS] = 0
+    if stiff:
+        run.whole[runstate.FORGETS] = 1
+        run.whole[runstate.PENALTY] = max(LEAST_PENALTY, int(run.whole[runstate.PENALTY]))
+        run.whole[runstate.BARRED_UNTIL] = run.whole[runstate.STEPS] + times.size + run.whole[runstate.PENALTY]
+
+
+def _first_step(starter: Starter, options: Options, run: runstate.Run) -> float:
+    """BDF begins with order 1, like the run. Steps of order 8 are longer from the first one on, by the ratio of
+    tol^(1/8) and tol^(1/2); not much longer if the user says how long they may be."""
+    h, last = abs(float(run.real[runstate.H])), abs(float(run.real[runstate.H_ACCEPTED]))
+    given = abs(options.first_step)
+    if not starter.method.one_step:
+        return min(h, given)
+    tolerance = float(np.max(options.rtol))
+    wanted = max(h, last) if last > 0.0 else given * tolerance**-LONGER
+    return min(wanted, options.max_step, abs(options.t1 - float(run.real[runstate.T])))
+
+
+def _grid_to_the_end(
+    starter: Starter, made: Result, t0: float, t1: float, layout: Layout, run: runstate.Run
+) -> Grid | None:
+    """The starter's points, if it got to the end and not more than a grid of the last spacing was left to do.
+
+    A finer grid, with steps behind it, would show rounding errors.
+    """
+    k, left = int(run.whole[runstate.MAX_ORDER]), t1 - t0
+    if made.status is not Status.SUCCESS or abs(left) > (k + 2) * abs(float(run.real[runstate.H_ACCEPTED])):
+        return None
+    times = t0 + left * (1 + _grid(k)) / 2
+    return times, starter.sample(made, times, layout)
 
 
 def _fit(
     starter: Starter, made: Result, t0: float, span: float, layout: Layout, run: runstate.Run
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Times and rows of a regular grid on the starter's solution, or None if no spacing is fine enough.
+) -> tuple[Grid | None, float]:
+    """Times and rows of a regular grid on the starter's solution, or None if no spacing is fine enough; and how many
+    times longer it could be as far as differences are concerned.
 
     Differences of order k+2 fall with the spacing until they are those of the starter's errors. They need not be below
     the tolerance there: the points are taken from a polynomial of lower degree, whose differences of that order vanish.
@@ -127,21 +178,21 @@ def _fit(
     fitted = layout.indices(("q", "r"))
     highest = _fitted_polynomial(k, k + 2)[0]
     tried: list[tuple[float, float, np.ndarray]] = []
-    for _ in range(20):
+    for _ in range(40):
         points = starter.sample(made, t0 + span * (1 + UNIT) / 2, layout)
         size = _last_difference(highest @ points[:, layout.slice("q")], points, layout, k, abs(span) / (k + 2), run)
         tried.append((size, span, points))
         smallest = min(x for x, _, _ in tried)
         if size <= SMOOTH or size > 10 * smallest:
             break
-        span *= 0.7
+        span *= 0.85
     if smallest > NOISE:
-        return None
-    _, best, kept = next(x for x in tried if x[0] <= max(SMOOTH, 2 * smallest))  # noise is no reason for short steps
+        return None, 1.0
+    size, best, kept = next(x for x in tried if x[0] <= max(SMOOTH, 2 * smallest))  # noise is no reason for short steps
     times = t0 + best * (1 + _grid(k)) / 2
     rows = starter.sample(made, times, layout)
     rows[:, fitted] = _fitted_polynomial(k, k + 2 if smallest <= SMOOTH else k + 1)[1] @ kept[:, fitted]
-    return times, rows
+    return (times, rows), float((SMOOTH / max(size, 1e-300)) ** (1.0 / (k + 2)))
 
 
 def _grid(k: int) -> np.ndarray:
