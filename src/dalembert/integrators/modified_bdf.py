@@ -59,7 +59,7 @@ LOW_ORDERS = 0.6  # that weight in runs of orders up to 3, whose start is as car
 CAREFUL = 64.0
 # DAMPED[k] tol^-GROWING_DAMPED is that weight for order k where the start finds modes that steps do not resolve, whose
 # damping forgets errors. Measured such that those of the truck are about the tolerance.
-DAMPED, GROWING_DAMPED = np.array([0.0085, 0.0085, 0.0085, 0.0085, 0.0595]), 0.28
+DAMPED, GROWING_DAMPED = np.array([0.008, 0.008, 0.008, 0.008, 0.0625]), 0.28
 
 
 @register

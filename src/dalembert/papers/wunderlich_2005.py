@@ -203,7 +203,8 @@ PAPER = register(
             "The truck here: lam oscillates by BDF on index 3 at loose tolerances, as in figure 8.7, but not with "
             "orders up to 3: the cause are modes of 1.1 and 9.5 Hz, 82 degrees from the negative axis, where orders 4 "
             "and 5 are unstable, not the index.",
-            "Automatic runs of modified BDF of order k begin with k + 2 points made by BDF on the index-1 form.",
+            "Automatic runs of modified BDF of order k begin with k + 2 points made by explicit Runge-Kutta steps of "
+            "order 8 on the index-1 form, or by BDF where these do not get far.",
             "DASSL was not run. Its columns are compared with BDF of this package on the same form; figures 8.1, 8.2, "
             "8.5 and 8.7 show IDA in its role where scikit-sundae is installed, and say so.",
         ),

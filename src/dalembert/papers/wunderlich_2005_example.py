@@ -7,8 +7,8 @@ The controller of [W05] is not ours, and its step sizes are not printed, but the
 - "prescribed": our method on a sequence made from those numbers: the start of chapter 4 (h0 = 1e-4, then doubled),
   equal steps between the printed times afterwards. Between steps polynomials of degree 5 are used, as there.
 - "automatic": our own control at the same tolerances, and our dense output (for lam', which has none: degree 5 again).
-- An automatic run of ModifiedBDF(k) begins with k + 2 points made by BDF on the index-1 form. Runs that end before it
-  takes over say nothing about modified BDF; they are shown, not judged (agrees is None).
+- An automatic run of ModifiedBDF(k) begins with k + 2 points made by another method on the index-1 form. Runs that end
+  before it takes over say nothing about modified BDF; they are shown, not judged (agrees is None).
 - DASSL columns: our BDF on the same form, judged; and IDA, DASSL's successor, where scikit-sundae is installed (see
   wunderlich_2005_dassl.py), shown beside it under its own name and not judged.
 

@@ -185,7 +185,7 @@ def _fit(
         smallest = min(x for x, _, _ in tried)
         if size <= SMOOTH or size > 10 * smallest:
             break
-        span *= 0.85
+        span *= min(0.85, max(0.5, (SMOOTH / size) ** (1.0 / (k + 2))))
     if smallest > NOISE:
         return None, 1.0
     size, best, kept = next(x for x in tried if x[0] <= max(SMOOTH, 2 * smallest))  # noise is no reason for short steps
