@@ -38,7 +38,7 @@ from dalembert.status import ModelError, OptionError
 
 Initial = Literal["check", "project", "assume"]
 LARGEST_EXPLICIT = 120  # unknowns of the equations for accelerations: their elimination is written out for every stage
-# Steps of starters of automatic runs: explicit ones, if not stiff, need 3 to 6 for the first points, BDF up to 60
+# Steps of starters of automatic runs: where nothing is stiff, the first points need 3 to 6 explicit ones, or 60 of BDF
 EXPLICIT_STEPS, BDF_STEPS = (8, 24), (150,)
 
 

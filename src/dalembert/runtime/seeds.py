@@ -140,8 +140,8 @@ def _suit(run: runstate.Run, times: np.ndarray, t0: float, fastest: float | None
 
 
 def _first_step(starter: Starter, options: Options, run: runstate.Run) -> float:
-    """BDF begins with order 1, like the run. Steps of order 8 are longer from the first one on, by the ratio of
-    tol^(1/8) and tol^(1/2); not much longer if the user says how long they may be."""
+    """BDF begins with order 1, like the run. Steps of order 8 are longer from the first one on, by about the ratio of
+    tol^(1/8) and tol^(1/2); when a run begins anew, they are at least as long as its last one."""
     h, last = abs(float(run.real[runstate.H])), abs(float(run.real[runstate.H_ACCEPTED]))
     given = abs(options.first_step)
     if not starter.method.one_step:
