@@ -143,6 +143,9 @@ def solve(
     else:
         chosen_method = as_method(method)
         the_formulation = as_formulation(formulation, chosen_method.default_formulation)
+    if h is None:
+        loosest = max(float(every_rtol.max()), float(every_atol.max()))
+        chosen_method = chosen_method.for_space(system.space, the_formulation, loosest)
     the_method, the_projection = _chosen(system, chosen_method, the_formulation, projection, h)
     plan = Plan(
         t0=t0,

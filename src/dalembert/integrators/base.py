@@ -16,6 +16,7 @@ from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.projection import Projection
 from dalembert.numerics.runstate import N_ORDERS
+from dalembert.spaces import Space
 from dalembert.status import OptionError
 
 
@@ -242,6 +243,10 @@ class Integrator(ABC):
 
         Refuses ways of running that it is not made for.
         """
+        return self
+
+    def for_space(self, space: Space, formulation: Formulation, tolerance: float) -> Integrator:
+        """The method for automatic steps on a configuration space at a tolerance, if its options leave that open."""
         return self
 
     def weakness(self, system: System, formulation: Formulation) -> str:

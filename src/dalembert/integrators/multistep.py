@@ -26,7 +26,11 @@ from dalembert.model.system import System
 from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
 from dalembert.numerics.interpolation import difference_weights, lagrange_weights
 from dalembert.numerics.layout import Layout
+from dalembert.numerics.native import inner
 from dalembert.numerics.runstate import ESTIMATE, FIRST, HISTORY, N_COEFFICIENTS, PREDICTOR
+
+HIGHEST = 6  # BDF of higher orders is not stable
+BORROWED = 0.4  # small enough for that order to be preferred to the one below
 
 
 class BackwardDifferences(Integrator):
@@ -74,10 +78,12 @@ class BackwardDifferences(Integrator):
         return coefficient_address()
 
 
-def _coefficients(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
-    """Coefficients of order k on the grid nodes[0] (new), nodes[1], ...; layout as in `numerics.runstate`."""
-    nodes = carray(nodes_address, (HISTORY + 1,), np.float64)
-    out = carray(out_address, (N_COEFFICIENTS,), np.float64)
+@inner
+def _fill(k, available, nodes, out, borrowing):  # type: ignore[no-untyped-def]
+    """Coefficients of order k on the grid nodes[0] (new), nodes[1], ...; layout as in `numerics.runstate`.
+
+    borrowing: the order whose steps are held by `BORROWED` times the estimate of the order below; 0 if there is none.
+    """
     out[:] = 0.0
     t = nodes[0]
     # predictor: the polynomial of degree k through the last k+1 points, extrapolated
@@ -101,8 +107,10 @@ def _coefficients(k, available, nodes_address, orders_address, out_address):  # 
         if j < 1 or j + 1 > available:
             continue
         start = ESTIMATE + which * (HISTORY + 1)
-        difference_weights(nodes, j + 2, out[start:])
         scale = t - nodes[1]
+        if j == borrowing:
+            j, scale = j - 1, BORROWED * scale
+        difference_weights(nodes, j + 2, out[start:])
         for i in range(1, j + 1):
             scale *= t - nodes[i]
         for i in range(j + 2):
@@ -110,11 +118,21 @@ def _coefficients(k, available, nodes_address, orders_address, out_address):  # 
     return 0
 
 
+def _coefficients(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
+    nodes = carray(nodes_address, (HISTORY + 1,), np.float64)
+    return _fill(k, available, nodes, carray(out_address, (N_COEFFICIENTS,), np.float64), 0)
+
+
+def _borrowing_coefficients(k, available, nodes_address, orders_address, out_address):  # type: ignore[no-untyped-def]
+    nodes = carray(nodes_address, (HISTORY + 1,), np.float64)
+    return _fill(k, available, nodes, carray(out_address, (N_COEFFICIENTS,), np.float64), HIGHEST)
+
+
 @cache
-def _compiled() -> Any:
-    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, _coefficients)
+def _compiled(borrowing: bool) -> Any:
+    return compile_cached(cfunc, COEFFICIENT_SIGNATURE, _borrowing_coefficients if borrowing else _coefficients)
 
 
-def coefficient_address() -> int:
-    """Address of the coefficient function."""
-    return int(_compiled().address)
+def coefficient_address(borrowing: bool = False) -> int:
+    """Address of the coefficient function. ``borrowing``: order `HIGHEST` is held by the estimate of the one below."""
+    return int(_compiled(borrowing).address)

@@ -57,7 +57,10 @@ def as_projection(
             return Projection(levels=("velocity",))
         kept = method.satisfies(formulation)
         if method.projects(formulation) and not kept >= set(LEVELS):
-            return Projection(**formulation.projection_options)
+            # the numbers of a rotation and of a translation have no common measure but the mass: by others steps that
+            # follow both well lose a digit or more
+            measure = {} if system.space.flat else {"weight": "mass"}
+            return Projection(**(measure | formulation.projection_options))
         if system.space.flat:
             return None
         # what the steps keep themselves; points between them have to be put back onto the group
