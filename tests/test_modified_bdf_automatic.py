@@ -87,11 +87,27 @@ def automatic(name: str, tol: float, method: str) -> da.Solution:
 
 
 def scaled_errors(name: str, sol: da.Solution, tol: float) -> dict[str, float]:
-    problem = da.problems()[name]
-    times = np.array(problem.reference_times) if problem.reference_times else sol.t
-    exact, found = problem.reference(times), sol(times)
+    """Largest ones over the whole run."""
+    exact = truck(sol.t) if name == "truck" else da.problems()[name].reference(sol.t)
     unit = {"q": tol, "v": tol, "lam": 30 * tol}
-    return {x: float(np.abs(getattr(found, x) - exact[x]).max() / (1 + np.abs(exact[x]).max()) / unit[x]) for x in unit}
+    return {x: float(np.abs(getattr(sol, x) - exact[x]).max() / (1 + np.abs(exact[x]).max()) / unit[x]) for x in unit}
+
+
+@cache
+def fine_truck() -> da.Solution:
+    """The reference of the problem is for three times, at which errors of other times may be forgotten."""
+    problem = da.problems()["truck"]
+    fine: dict[str, Any] = {"method": da.Explicit(8), "rtol": 1e-13, "atol": 1e-13}
+    sol = da.solve(problem.system, problem.t_span, problem.q0, problem.v0, **fine)
+    times = np.array(problem.reference_times)
+    for what, value in problem.reference(times).items():
+        assert np.abs(getattr(sol(times), what) - value).max() < 1e-11 * (1 + np.abs(value).max())
+    return sol
+
+
+def truck(times: np.ndarray) -> dict[str, np.ndarray]:
+    found = fine_truck()(times)
+    return {what: getattr(found, what) for what in ("q", "v", "lam")}
 
 
 @pytest.mark.parametrize("tol", TOLERANCES)
@@ -121,14 +137,11 @@ def test_automatic_runs(name: str, tol: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AUTOMATIC)
 def test_automatic_runs_at_tolerances_that_no_weight_was_chosen_for(name: str) -> None:
-    """Between `TOLERANCES` errors exceed rtol now and then, by less than 1.4; steps compare as they do there."""
-    for tol in (float(10.0**-x) for x in np.arange(4.0, 8.1, 0.25)):
+    """An eighth of a decade apart: errors as at `TOLERANCES`, and no more steps than BDF on the stabilized form."""
+    for tol in (float(10.0**-x) for x in np.arange(4.0, 8.1, 0.125)):
         sol = automatic(name, tol, "modified")
-        assert max(scaled_errors(name, sol, tol).values()) < 1.4, tol
-        for form in ("index-1", "index-2", "stabilized-index-2", "index-3"):
-            other = automatic(name, tol, form)
-            if max(scaled_errors(name, other, tol).values()) < 1.0:
-                assert sol.stats.steps <= other.stats.steps, (tol, form)
+        assert max(scaled_errors(name, sol, tol).values()) < 1.0, tol
+        assert sol.stats.steps <= automatic(name, tol, "stabilized-index-2").stats.steps, tol
 
 
 @pytest.mark.parametrize(("name", "first"), [("pendulum", 6), ("slider-crank", 6), ("truck", 3)])

@@ -31,6 +31,7 @@ SMOOTH = 0.3  # differences of the first points, in units of what a step may add
 NOISE = 20.0  # not more than the starter's own errors
 Grid = tuple[np.ndarray, np.ndarray]  # times, and rows at them
 UNRESOLVED = 1.0  # h |lambda|; it is below 0.4 for motions that steps follow, above 2 for the truck
+UNFIT = 16.0  # weight of estimates of orders 5 and 6 where there are such modes, which they do not bear for long
 LONGER = 0.35  # see `_first_step`
 ROOM = 2.0  # a starter that gets half as far as the first points could is not asked for more
 UNIT = np.linspace(-1.0, 1.0, 30)  # points of its solution that a polynomial is fitted to
@@ -135,6 +136,7 @@ def _suit(run: runstate.Run, times: np.ndarray, t0: float, fastest: float | None
         run.whole[runstate.FORGETS] = 0
     if stiff:
         run.whole[runstate.FORGETS] = 1
+        run.real[runstate.SHARE + STIFF_ORDER + 2 :] = UNFIT
         run.whole[runstate.PENALTY] = max(LEAST_PENALTY, int(run.whole[runstate.PENALTY]))
         run.whole[runstate.BARRED_UNTIL] = run.whole[runstate.STEPS] + times.size + run.whole[runstate.PENALTY]
 
