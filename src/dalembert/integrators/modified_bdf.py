@@ -57,8 +57,8 @@ ADDING_UP, GROWING = 3.3, 0.22  # ADDING_UP tol^-GROWING: weight of what a step 
 FINEST = 8e-11  # smallest error of a step that estimates can tell from rounding
 LOW_ORDERS = 0.6  # that weight in runs of orders up to 3, whose start is as careful as that of others
 CAREFUL = 64.0
-# Part of that weight for orders 0 to 4 where damping forgets errors. Measured such that the largest errors of the truck,
-# over the whole run, are below the tolerance.
+# Part of that weight for orders 0 to 4 where damping forgets errors. Measured such that the largest errors of the
+# truck, over the whole run, are below the tolerance.
 DAMPED = np.array([0.053, 0.053, 0.053, 0.053, 0.32])
 
 
