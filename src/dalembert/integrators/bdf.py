@@ -10,7 +10,7 @@ coefficients): x'_n = c0 x_n + sum_i w_i x_{n-i}. Past values are projected ones
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -126,6 +126,10 @@ class GroupBDF(BDF):
     @property
     def highest(self) -> int:
         return HIGHEST
+
+    @property
+    def equations_key(self) -> tuple[Any, ...]:
+        return (BDF,)
 
     def newton_share(self, tolerance: float) -> float:
         """What Newton's method leaves points the same way all the time, too."""
