@@ -383,7 +383,7 @@ def choose_order(run, step, stages, error, ratio):  # type: ignore[no-untyped-de
         rough = run.whole[ROUGH_STEPS] >= 2
         if down > ratio * (RELUCTANT if run.whole[REGULAR] == 1 else 1.0) or rough:
             best, ratio = k - 1, down
-            if rough and run.whole[REGULAR] == 1:
+            if rough and run.whole[REGULAR] == 1 and run.whole[FORGETS] == 1:
                 best = STIFF_ORDER  # every order takes its time to show that it is not stable
     if rough:
         run.whole[PENALTY] = min(MOST_PENALTY, max(LEAST_PENALTY, 2 * run.whole[PENALTY]))
