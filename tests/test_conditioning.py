@@ -138,12 +138,13 @@ def method_conditions(system: da.System, method: Integrator, formulation: Formul
         if method.in_row:  # what makes x' (and x'') of the step those of the state
             rate = np.zeros(layout.n)
             rate[layout.slice("q")], rate[layout.slice("v")] = state.v, state.a
-            first = (rate - c[0] * row)[: assembly.n_past]
+            moves = method.moves(system)  # past rows come as changes from the last one
+            first = (rate - (0 if moves else c[0] * row))[: assembly.n_past]
             q, v = layout.slice("q"), layout.slice("v")
-            second[q] = state.a - c[1] * state.q
+            second[q] = state.a - (0 if moves else c[1] * state.q)
             if second[v].size:
                 second[v] = state.a - c[1] * state.v
-        J = matrix(x, np.concatenate([[0.0, h], c, first, second, p]))
+        J = matrix(x, np.concatenate([[0.0, h], c, first, second, row[: assembly.n_last], p]))
         out.append(np.linalg.cond(np.asarray(J.full())))
     return np.array(out)
 

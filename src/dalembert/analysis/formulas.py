@@ -127,6 +127,7 @@ def grid_change(k: int, ratio: float) -> np.ndarray:
         real=np.zeros(64), whole=np.zeros(128, dtype=np.int64), nodes=-np.arange(-1.0, ROWS),
         rows=np.vstack([np.zeros(ROWS), np.eye(ROWS)]), slots=np.arange(ROWS + 1),
         coefficients=np.zeros(runstate.N_COEFFICIENTS + runstate.N_WORK),
+        source=np.array([np.arange(ROWS), np.zeros(ROWS), np.full(ROWS, -1)], dtype=np.int64),
     )  # fmt: skip
     run.real[runstate.SPACING], run.whole[runstate.GRID_ORDER] = 1.0, -1
     run.whole[runstate.N_PAST] = ROWS

@@ -147,6 +147,10 @@ class Integrator(ABC):
         unknowns = self.unknowns(system, formulation) if self.in_row else []
         return [*unknowns, *self.carried(system, formulation)]
 
+    def moves(self, system: System) -> bool:
+        """True if steps reach the new position by a motion from the last one: they see changes from the last row."""
+        return not (self.one_step or system.space.flat)
+
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray | None:
         """(2, n): row entry in whose units each unknown is measured, and the power of h to multiply with.
 

@@ -10,7 +10,8 @@ q_{n-2k}. Order 6: BDF twice would be stable within 18 degrees of the negative a
 past points than it needs, which are used for stability (38 degrees). When the step changes, past positions are
 interpolated to the new grid by polynomials of degree k+2: no poles. Steps are kept for k+1 steps and grow by no more
 than `GROWTH_LIMITS`: interpolating and taking k+1 steps, over and over, then leaves no growing parasitic solutions.
-Reported velocities are of order k+1, BDF_{k+1} q. For automatic steps.
+Reported velocities are of order k+1, BDF_{k+1} q. What rounding takes from positions is stored beside them
+(`positions.lost_digits`): differences over h^2 would show it. For automatic steps.
 
 "interpolant": v_n = p'(t_n), a_n = p''(t_n) for the polynomial p through q_n, ..., q_{n-k-1}. No poles, no memory of
 orders; order k in q, v and lam under any change of steps that keeps the recursion stable. Its error is about twice that
@@ -38,7 +39,9 @@ from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.base import Integrator, StepData, StepEquations, register
 from dalembert.integrators.modified_bdf_formulas import HIGHEST, coefficient_address
 from dalembert.integrators.positions import (
+    LOW,
     kept_positions,
+    lost_digits,
     motion_weights,
     new_position,
     start_values,
@@ -54,12 +57,12 @@ from dalembert.numerics.step import STIFF_ORDER
 from dalembert.status import OptionError
 
 ADDING_UP, GROWING = 8.0, 0.175  # ADDING_UP tol^-GROWING: weight of what a step may add to the error
-FINEST = 8e-11  # smallest error of a step that estimates can tell from rounding
+FINEST = 1e-11  # smallest error of a step that estimates can tell from rounding
 LOW_ORDERS = 0.6  # that weight in runs of orders up to 3, whose start is as careful as that of others
 CAREFUL = 64.0
 # DAMPED[k] tol^-GROWING_DAMPED is that weight for order k where damping forgets errors. Measured such that the largest
 # errors of the truck, over the whole run, are below the tolerance.
-DAMPED, GROWING_DAMPED = np.array([0.174, 0.174, 0.174, 0.174, 1.05]), 0.22
+DAMPED, GROWING_DAMPED = np.array([0.2, 0.2, 0.2, 0.2, 1.1]), 0.21
 
 
 @register
@@ -88,7 +91,7 @@ class ModifiedBDF(Integrator):
     self_starting: ClassVar[bool] = False
     on_groups: ClassVar[bool] = True
     smallest_rtol: ClassVar[float] = 5e-12  # second differences of q carry rounding errors eps/h^2
-    faithful_rtol: ClassVar[float] = 1e-8  # below, `estimate_scale` ends at FINEST
+    faithful_rtol: ClassVar[float] = 1e-9  # below, `estimate_scale` ends at FINEST
     takes: ClassVar[frozenset[str]] = frozenset(
         {"index-1", "index-2", "index-3", "stabilized-index-2", "minimal-extension"}
     )
@@ -196,27 +199,43 @@ class ModifiedBDF(Integrator):
         return self
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
-        return step_unknowns(system, formulation.second_order_unknowns(system))
+        return step_unknowns(system, formulation.second_order_unknowns(system), self.moves(system))
+
+    def moves(self, system: System) -> bool:
+        return self.compensates(system) or super().moves(system)
+
+    def compensates(self, system: System) -> bool:
+        """Formulas of constant steps are differences of positions over h^2: their rounding errors would be felt."""
+        return self.variant == "regular" and system.space.flat
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
-        kept = kept_positions(system, formulation.second_order_unknowns(system))
-        return [*kept, Unknown("v", system.nv, False, index=1)]
+        kept = kept_positions(formulation.second_order_unknowns(system), self.moves(system))
+        low = [Unknown(LOW, system.nq, False, controlled=False)] if self.compensates(system) else []
+        return [*kept, Unknown("v", system.nv, False, index=1), *low]
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray | None:
-        return motion_weights(system, layout, self.unknowns(system, formulation))
+        return motion_weights(system, layout, self.unknowns(system, formulation), self.moves(system))
 
     def derivatives(
-        self, layout: Layout, now: dict[str, ca.SX], data: StepData
+        self, layout: Layout, now: dict[str, ca.SX], data: StepData, motion: ca.SX | None
     ) -> tuple[ca.SX, ca.SX, dict[str, ca.SX]]:
-        """q', q'' and the derivatives of the other unknowns at the new time."""
+        """q', q'' and the derivatives of the other unknowns at the new time.
+
+        ``motion``: change of the position, more accurate than the difference of rounded ones.
+        """
         c0, c1 = data.c[0], data.c[1]
-        # on groups past rows come as changes from the last one
-        base = {name: data.last[layout.slice(name)] if data.last.numel() else 0 for name in now}
-        rate = {name: c0 * (value - base[name]) + data.first[layout.slice(name)] for name, value in now.items()}
+        # of motions, past rows come as changes from the last one
+        change = {name: x - (data.last[layout.slice(name)] if data.last.numel() else 0) for name, x in now.items()}
+        first, second = ({name: part[layout.slice(name)] for name in now} for part in (data.first, data.second))
+        if motion is not None:
+            change["q"] = motion
+            first["q"] += data.first[layout.slice(LOW)]
+            second["q"] += data.second[layout.slice(LOW)]
+        rate = {name: c0 * change[name] + first[name] for name in now}
         v = rate.pop("q")
         if self.variant == "thesis":
             return v, c1 * v + data.second[layout.slice("v")], rate  # [W05, (3.6)]
-        return v, c1 * now["q"] + data.second[layout.slice("q")], rate
+        return v, c1 * change["q"] + second["q"], rate
 
     def equations(
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
@@ -224,8 +243,9 @@ class ModifiedBDF(Integrator):
         system, unknowns = env.system, self.unknowns(env.system, formulation)
         now = {u.name: ca.vec(x[layout.slice(u.name)]) for u in unknowns}
         now["q"] = new_position(system, layout, now, data)
-        now.pop("y", None)
-        q_dot, q_ddot, rate = self.derivatives(layout, now, data)
+        motion = now.pop("y", None)
+        compensated = motion if self.compensates(system) else None
+        q_dot, q_ddot, rate = self.derivatives(layout, now, data, compensated)
         v, a = tangential(system, now["q"], q_dot, q_ddot)
         blocks, velocity = formulation.second_order(env, data.t, now, v, a, rate)
         c0 = data.c[0]  # scaled such that the matrix tends to [M G^T; G 0] as h -> 0
@@ -238,11 +258,12 @@ class ModifiedBDF(Integrator):
             update=ca.densify(
                 ca.vertcat(
                     x,
-                    ca.SX.zeros(0, 1) if system.space.flat else now["q"],
+                    now["q"] if self.moves(system) else ca.SX.zeros(0, 1),
                     v if self.variant == "thesis" else velocity,
+                    ca.SX.zeros(0, 1) if compensated is None else lost_digits(layout, now["q"], compensated, data),
                 )
             ),
-            start=start_values(system, layout, data, unknowns),
+            start=start_values(system, layout, data, unknowns, self.moves(system)),
         )
 
     def coefficient_function(self) -> int:

@@ -39,13 +39,13 @@ class BackwardDifferences(Integrator):
     on_groups: ClassVar[bool] = True
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
-        return step_unknowns(system, formulation.unknowns(system))
+        return step_unknowns(system, formulation.unknowns(system), self.moves(system))
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
-        return kept_positions(system, formulation.unknowns(system))
+        return kept_positions(formulation.unknowns(system), self.moves(system))
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray | None:
-        return motion_weights(system, layout, self.unknowns(system, formulation))
+        return motion_weights(system, layout, self.unknowns(system, formulation), self.moves(system))
 
     def equations(
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
@@ -71,7 +71,7 @@ class BackwardDifferences(Integrator):
             rows=rows,
             columns=ca.vertcat(*[ca.SX.ones(u.size, 1) * data.c[0] ** u.column for u in unknowns]),
             update=None if system.space.flat else ca.densify(ca.vertcat(x, now["q"])),
-            start=start_values(system, layout, data, unknowns),
+            start=start_values(system, layout, data, unknowns, self.moves(system)),
         )
 
     def coefficient_function(self) -> int:

@@ -17,25 +17,41 @@ from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
 from dalembert.spaces.group import Group
 
+LOW = "low"  # block of the row with the digits of positions that rounding takes from them
 
-def step_unknowns(system: System, unknowns: list[Unknown]) -> list[Unknown]:
-    """The unknowns with the motion ``y`` in place of positions, if the space is a group."""
-    if system.space.flat:
+
+def step_unknowns(system: System, unknowns: list[Unknown], moves: bool) -> list[Unknown]:
+    """The unknowns with the motion ``y`` in place of positions, if that is how a new one is reached."""
+    if not moves:
         return unknowns
     motion = [Unknown("y", system.nv, False, column=u.column, controlled=False) for u in unknowns if u.name == "q"]
     return [*motion, *[u for u in unknowns if u.name != "q"]]
 
 
-def kept_positions(system: System, unknowns: list[Unknown]) -> list[Unknown]:
+def kept_positions(unknowns: list[Unknown], moves: bool) -> list[Unknown]:
     """Positions as blocks of the row that are not unknowns."""
-    return [] if system.space.flat else [u for u in unknowns if u.name == "q"]
+    return [u for u in unknowns if u.name == "q"] if moves else []
 
 
 def new_position(system: System, layout: Layout, now: Mapping[str, ca.SX], data: StepData) -> ca.SX:
     """q at the new time."""
-    if system.space.flat:
+    if "y" not in now:
         return now["q"]
-    return ca.SX(system.space.move(data.last[layout.slice("q")], now["y"]))
+    last = data.last[layout.slice("q")]
+    if system.space.flat:
+        return last + (data.last[layout.slice(LOW)] + now["y"])
+    return ca.SX(system.space.move(last, now["y"]))
+
+
+def lost_digits(layout: Layout, q: ca.SX, motion: ca.SX, data: StepData) -> ca.SX:
+    """What rounding takes from the sum q of the last position and the motion, such that the two are exact to twice the
+    digits (compensated summation). Simplified, it would be zero."""
+    simplify = ca.GlobalOptions.getSimplificationOnTheFly()
+    ca.GlobalOptions.setSimplificationOnTheFly(False)
+    try:
+        return (data.last[layout.slice("q")] - q) + (data.last[layout.slice(LOW)] + motion)
+    finally:
+        ca.GlobalOptions.setSimplificationOnTheFly(simplify)
 
 
 def tangential(system: System, q: ca.SX, first: ca.SX, second: ca.SX) -> tuple[ca.SX, ca.SX]:
@@ -53,19 +69,19 @@ def tangential(system: System, q: ca.SX, first: ca.SX, second: ca.SX) -> tuple[c
     return v, space.velocity(q, second - turning)
 
 
-def start_values(system: System, layout: Layout, data: StepData, unknowns: list[Unknown]) -> ca.SX | None:
+def start_values(system: System, layout: Layout, data: StepData, unknowns: list[Unknown], moves: bool) -> ca.SX | None:
     """First guess of the unknowns; None if it is the extrapolated row as it is."""
-    if system.space.flat:
+    if not moves:
         return None
     last, predicted = data.last[layout.slice("q")], data.predicted[layout.slice("q")]
-    motion = system.space.velocity(last, predicted - last)
+    motion = predicted - last if system.space.flat else system.space.velocity(last, predicted - last)
     parts = [motion if u.name == "y" else data.predicted[layout.slice(u.name)] for u in unknowns]
     return ca.densify(ca.vertcat(*parts))
 
 
-def motion_weights(system: System, layout: Layout, unknowns: list[Unknown]) -> np.ndarray | None:
+def motion_weights(system: System, layout: Layout, unknowns: list[Unknown], moves: bool) -> np.ndarray | None:
     """Weight map (see `Integrator.weight_map`): motions count in the units of the stored numbers that they change."""
-    if system.space.flat:
+    if not moves:
         return None
     index = {u.name: layout.indices((u.name,)) for u in unknowns}
     index["y"] = layout.indices(("q",))[system.space.measured_by]

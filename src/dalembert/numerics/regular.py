@@ -42,14 +42,23 @@ def regrid(run, h, k):  # type: ignore[no-untyped-def]
     for i in range(1, HISTORY):
         lagrange_weights(t - i * h, run.nodes, 1 + window(i * ratio, count), count, work[i * WINDOW :])
     for j in range(run.whole[N_PAST]):
-        for i in range(HISTORY):
-            work[base + i] = run.rows[run.slots[1 + i], j]
+        if run.source[1, j] == 2:
+            continue
+        low = run.source[2, j] if run.source[0, j] == j else -1
+        x0 = run.rows[run.slots[1], j]
+        for i in range(HISTORY):  # changes from the last row, with the digits that are stored apart
+            work[base + i] = run.rows[run.slots[1 + i], j] - x0
+            work[base + HISTORY + i] = run.rows[run.slots[1 + i], low] if low >= 0 else 0.0
         for i in range(1, HISTORY):
             first = base + window(i * ratio, count)
-            x = 0.0
+            change, rest = 0.0, 0.0
             for m in range(count):
-                x += work[i * WINDOW + m] * work[first + m]
+                change += work[i * WINDOW + m] * work[first + m]
+                rest += work[i * WINDOW + m] * work[first + HISTORY + m]
+            x = x0 + change
             run.rows[run.slots[1 + i], j] = x
+            if low >= 0:
+                run.rows[run.slots[1 + i], low] = ((x0 - x) + change) + rest
     for i in range(1, HISTORY):
         run.nodes[1 + i] = t - i * h
 

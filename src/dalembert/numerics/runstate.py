@@ -50,7 +50,7 @@ REFINE = VELOCITY + 3
 GROWTH = REFINE + HISTORY + 1
 N_COEFFICIENTS = GROWTH + 1
 WINDOW = 9  # rows that a point of a regular grid is made from, at most
-N_WORK = HISTORY * WINDOW + HISTORY  # work space behind the coefficients
+N_WORK = HISTORY * WINDOW + 2 * HISTORY  # work space behind the coefficients
 
 EVENT_PIECES = 4  # of a step in which events are looked for where they need not be monotone
 EVENT_ROWS = 5 + EVENT_PIECES - 1
@@ -93,7 +93,9 @@ class Run(NamedTuple):
     peak: np.ndarray  # (n,): largest magnitude so far
     weights: np.ndarray  # (2, max(n, n_step)): of the error test (row), of Newton (unknowns)
     weight_of: np.ndarray  # (2, n_step): row entry whose weight an unknown takes, and the power of h it is times
-    source: np.ndarray  # (2, n): row entry an error estimate is made from, and 1 if it is q for v
+    # (3, n): row entry an error estimate is made from; 1 if it is q for v; entry with more of its digits, or -1. Such
+    # entries have 2 instead of 1
+    source: np.ndarray
     orders: np.ndarray  # (HISTORY + 1,): order of the step that made each row
     steps: np.ndarray  # prescribed step sizes, empty if free
     t_eval: np.ndarray

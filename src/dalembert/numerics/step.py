@@ -232,9 +232,10 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     start = 2 + N_NUMBERS
     if run.whole[N_LAST] > 0:
         combine_changes(run, c, FIRST, past, d[start:], n_past)
+        combine_changes(run, c, SECOND, past, d[start + n_past :], n_past)
     else:
         combine(run, c, FIRST, past, 1, d[start:], n_past)
-    combine(run, c, SECOND, past, 1, d[start + n_past :], n_past)
+        combine(run, c, SECOND, past, 1, d[start + n_past :], n_past)
     for i in range(run.whole[N_LAST]):
         d[start + 2 * n_past + i] = run.rows[run.slots[1], i]
     combine(run, c, PREDICTOR, past, 1, new, n_past)
@@ -286,6 +287,14 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     return CONVERGED if still_good(run, t, new, h) else DATA_OUTDATED
 
 
+@inlined
+def change(run, row, j):  # type: ignore[no-untyped-def]
+    """What entry j of an estimate is made from, less its value in the last row: sums of differences want no more, and
+    would round more. With the digits that are stored apart."""
+    last, i, low = run.rows[run.slots[1]], run.source[0, j], run.source[2, j]
+    return (row[i] - last[i]) + (row[low] - last[low]) if low >= 0 else row[i] - last[i]
+
+
 @inner
 def refine(run, new):  # type: ignore[no-untyped-def]
     """Add to the velocities of the new row what a formula of one order more makes of the positions."""
@@ -295,7 +304,7 @@ def refine(run, new):  # type: ignore[no-untyped-def]
             row = run.rows[run.slots[i]]
             for j in range(run.whole[N_PAST]):
                 if run.source[1, j] == 1:
-                    new[j] += w * row[run.source[0, j]]
+                    new[j] += w * change(run, row, j)
 
 
 @inlined
@@ -326,7 +335,7 @@ def error_of(run, step, stages, which, ago):  # type: ignore[no-untyped-def]
             if w != 0.0:
                 row = run.rows[run.slots[i + ago]]
                 for j in range(n):
-                    e[j] += w * row[run.source[0, j]]
+                    e[j] += w * (change(run, row, j) if run.whole[REGULAR] == 1 else row[run.source[0, j]])
         for j in range(n):
             if run.source[1, j] == 1:
                 e[j] *= c[VELOCITY + which]

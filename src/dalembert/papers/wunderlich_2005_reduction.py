@@ -44,9 +44,9 @@ class BothModified(ModifiedBDF):
     """eta' by the formula of a_n."""
 
     def derivatives(
-        self, layout: Layout, now: dict[str, ca.SX], data: StepData
+        self, layout: Layout, now: dict[str, ca.SX], data: StepData, motion: ca.SX | None
     ) -> tuple[ca.SX, ca.SX, dict[str, ca.SX]]:
-        v, a, rate = super().derivatives(layout, now, data)
+        v, a, rate = super().derivatives(layout, now, data, motion)
         return v, a, {**rate, "eta": data.c[1] * now["eta"] + data.second[layout.slice("eta")]}
 
 
@@ -54,9 +54,9 @@ class BothOrdinary(ModifiedBDF):
     """a_n by BDF of the velocities."""
 
     def derivatives(
-        self, layout: Layout, now: dict[str, ca.SX], data: StepData
+        self, layout: Layout, now: dict[str, ca.SX], data: StepData, motion: ca.SX | None
     ) -> tuple[ca.SX, ca.SX, dict[str, ca.SX]]:
-        v, _, rate = super().derivatives(layout, now, data)
+        v, _, rate = super().derivatives(layout, now, data, motion)
         return v, data.c[0] * v + data.first[layout.slice("v")], rate
 
 

@@ -431,8 +431,8 @@ def _step(
 
 
 def _n_last(system: System, method: Integrator, n_past: int) -> int:
-    """A multistep method on a group needs the last position itself, to move on from it."""
-    return 0 if system.space.flat or method.one_step else n_past
+    """A multistep method whose steps are motions needs the last position itself, to move on from it."""
+    return n_past if method.moves(system) else 0
 
 
 def _level_requests(system: System, layout: Layout) -> tuple[list[Request], ca.SX]:

@@ -13,6 +13,7 @@ import numpy as np
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator, Model
 from dalembert.integrators.explicit import STIFFNESS
+from dalembert.integrators.positions import LOW
 from dalembert.numerics import hermite, locate, runstate
 from dalembert.numerics.compiled import evaluate, integrate, lay_out
 from dalembert.numerics.flat import flatten
@@ -318,10 +319,14 @@ def _tables(
     assembly = work.assembly
     system, layout, n = assembly.system, assembly.layout, assembly.layout.n
     power, controlled = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    source = np.array([np.arange(n), np.zeros(n)], dtype=np.int64)
+    source = np.array([np.arange(n), np.zeros(n), np.full(n, -1)], dtype=np.int64)
     if method.reserve:  # velocities follow from positions, and so do their errors
         source[0, layout.slice("v")] = layout.indices(("q",))[system.space.measured_by]
         source[1, layout.slice("v")] = 1
+    if layout.has(LOW):
+        for block in ("q", "v"):
+            source[2, layout.slice(block)] = layout.indices((LOW,))
+        source[1, layout.slice(LOW)] = 2
     for unknown in method.row_blocks(system, formulation):
         part = layout.slice(unknown.name)
         power[part] = unknown.index - 1

@@ -130,7 +130,9 @@ def _suit(run: runstate.Run, times: np.ndarray, t0: float, fastest: float | None
     known to forget errors.
     """
     k = int(run.whole[runstate.MAX_ORDER])
-    stiff = fastest is not None and fastest * abs(float(times[0]) - t0) > UNRESOLVED and k > STIFF_ORDER
+    before = run.real[runstate.SHARE + STIFF_ORDER + 2] == UNFIT  # short steps of a start anew may resolve them
+    found = fastest is not None and fastest * abs(float(times[0]) - t0) > UNRESOLVED
+    stiff = (found or before) and k > STIFF_ORDER
     run.whole[runstate.ORDER], run.whole[runstate.AT_ORDER] = STIFF_ORDER if stiff else k, 0
     if not stiff and fastest is not None and k > STIFF_ORDER and run.whole[runstate.STEPS] == 0:
         run.whole[runstate.FORGETS] = 0
