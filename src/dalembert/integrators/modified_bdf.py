@@ -57,7 +57,8 @@ from dalembert.numerics.step import STIFF_ORDER
 from dalembert.status import OptionError
 
 ADDING_UP, GROWING = 8.0, 0.175  # ADDING_UP tol^-GROWING: weight of what a step may add to the error
-FINEST = 1e-11  # smallest error of a step that estimates can tell from rounding
+# Smallest error of a step that estimates can tell from rounding, without the part along constraints and with it
+FINEST, COARSER = 1e-11, 8e-11
 LOW_ORDERS = 0.6  # that weight in runs of orders up to 3, whose start is as careful as that of others
 CAREFUL = 64.0
 # DAMPED[k] tol^-GROWING_DAMPED is that weight for order k where damping forgets errors. Measured such that the largest
@@ -133,7 +134,8 @@ class ModifiedBDF(Integrator):
         not made for accuracy: the usual measure of local errors."""
         if self.highest <= STIFF_ORDER:
             return LOW_ORDERS * CAREFUL
-        return max(1.0, min(ADDING_UP * tolerance**-GROWING, tolerance / FINEST))
+        finest = FINEST if projection is not None and projection.error == "projected" else COARSER
+        return max(1.0, min(ADDING_UP * tolerance**-GROWING, tolerance / finest))
 
     def order_shares(self, tolerance: float) -> np.ndarray:
         """Low orders are for systems with damping, high ones for motions that add errors up."""

@@ -54,9 +54,10 @@ def as_projection(
         if own is not None:
             return own
         # On a regular grid velocities are of one order more than those of the step equations, and not quite on the
-        # constraints. Differences along M^-1 G^T are those of rounding errors, and of nothing that stays.
-        small = system.nv + system.nlam + system.nmu <= LARGEST_EXPLICIT and not system.calls
-        options: dict[str, Any] = {"error": "projected", "weight": "mass"} if method.regular and small else {}
+        # constraints. Differences along M^-1 G^T are those of rounding errors, and of nothing that stays; those along
+        # M^-1 K^T are errors of positions, too, which nothing puts back.
+        counts = system.nmu > 0 or system.nv + system.nlam > LARGEST_EXPLICIT or bool(system.calls)
+        options: dict[str, Any] = {"error": "projected", "weight": "mass"} if method.regular and not counts else {}
         if method.regular and formulation.satisfies & set(LEVELS):
             # moving positions onto invariants would disturb differences that no equation of the velocities smooths
             return Projection(levels=("velocity",), invariants="velocity" in formulation.satisfies, **options)
