@@ -136,7 +136,7 @@ def test_automatic_runs(name: str, tol: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", AUTOMATIC)
-def test_automatic_runs_at_tolerances_that_no_weight_was_chosen_for(name: str) -> None:
+def test_automatic_runs_at_many_tolerances(name: str) -> None:
     """An eighth of a decade apart: errors as at `TOLERANCES`, and no more steps than BDF on the stabilized form."""
     for tol in (float(10.0**-x) for x in np.arange(4.0, 8.1, 0.125)):
         sol = automatic(name, tol, "modified")
