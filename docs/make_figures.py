@@ -376,33 +376,44 @@ def weights():
     return table(["coupling", "weight", "error q", "error v", "energy", "steps"], rows)
 
 
-def bdf_on_groups():
-    """Largest errors of the heavy top at t = 1 by BDF of order 5 and by its default, and in two metrics."""
+def heavy_tops(columns):
+    """Steps to t = 1 and largest errors there of q, v and lam; columns: head -> options of `solve`."""
     rows = []
     for name in ("heavy-top", "heavy-top-se3"):
         problem = da.problems()[name]
         exact = problem.reference(1.0)
         for tol in (1e-6, 1e-8, 1e-10, 1e-12):
             cells = []
-            for method, projection in (
-                (da.BDF(max_order=5), da.Projection()),
-                (da.BDF(max_order=5), "default"),
-                (da.BDF(), "default"),
-            ):
-                sol = da.solve(
-                    problem.system,
-                    (0, 1),
-                    problem.q0,
-                    problem.v0,
-                    method=method,
-                    projection=projection,
-                    rtol=tol,
-                    atol=tol,
-                )
+            for options in columns.values():
+                sol = da.solve(problem.system, (0, 1), problem.q0, problem.v0, rtol=tol, atol=tol, **options)
                 errors = (number(np.abs(getattr(sol, what)[-1] - exact[what]).max()) for what in ("q", "v", "lam"))
                 cells.append(f"{sol.stats.steps}; {'; '.join(errors)}")
             rows.append([f"`{name}`", number(tol), *cells])
-    return table(["problem", "tol", "`BDF(5)`, `weight=None`", '`BDF(5)`, `weight="mass"`', "`BDF()`"], rows)
+    return table(["problem", "tol", *columns], rows)
+
+
+def bdf_on_groups():
+    """BDF of order 5 and its default, in two metrics."""
+    five = da.BDF(max_order=5)
+    return heavy_tops(
+        {
+            "`BDF(5)`, `weight=None`": {"method": five, "projection": da.Projection()},
+            '`BDF(5)`, `weight="mass"`': {"method": five},
+            "`BDF()`": {"method": da.BDF()},
+        }
+    )
+
+
+def radau_on_groups():
+    """Radau on index 3 by its default, with three stages, and with the error test of Euclidean spaces."""
+    plain = da.Projection(weight="mass", invariants=False)
+    return heavy_tops(
+        {
+            '`Radau(3)`, `error="plain"`': {"method": da.Radau(3), "projection": plain},
+            "`Radau(3)`": {"method": da.Radau(3)},
+            "`Radau()`": {"method": da.Radau()},
+        }
+    )
 
 
 def invariants():
@@ -800,6 +811,7 @@ TABLES = {
     "formulations-measured": formulations_measured,
     "weights": weights,
     "bdf-on-groups": bdf_on_groups,
+    "radau-on-groups": radau_on_groups,
     "invariants": invariants,
     "example-output": example_output,
     "methods": lambda: registry(da.methods()),

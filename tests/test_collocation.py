@@ -286,7 +286,7 @@ def estimate(method: Any, form: Formulation, h: float, monkeypatch: pytest.Monke
     row = initial_row(system, layout, **{x: getattr(state, x) for x in ("q", "v", "r", "w", "s", "lam", "mu", "a")})
     work = assemble(system, method, form, None, {"t": 1.0, "row": row, "h": h, "p": np.zeros(0)}).workspace(np.zeros(0))
     # any error is allowed, and Newton is to go far beyond it
-    monkeypatch.setattr(type(method), "newton_share", lambda self, tolerance: 1e-16)
+    monkeypatch.setattr(type(method), "newton_share", lambda self, tolerance, projection: 1e-16)
     run = execute(work, method, form, row, Options(1.0, 1.0 + h, np.zeros(4), np.full(4, 1e3), first_step=h)).state
     assert run.whole[STEPS] == 1
     return {x: float(np.abs(run.estimate[layout.slice(x)]).max()) for x in ("q", "v")}

@@ -19,6 +19,8 @@ from dalembert.numerics.runstate import N_ORDERS
 from dalembert.spaces import Space
 from dalembert.status import OptionError
 
+TIGHT = 1e-8  # tolerance up to which higher orders pay on groups, where errors of turning bodies add up
+
 
 @dataclass(frozen=True, eq=False)
 class StepData:
@@ -218,7 +220,7 @@ class Integrator(ABC):
         """The method as the one that makes its own first points: few steps, whose errors hardly add up."""
         return self
 
-    def newton_share(self, tolerance: float) -> float:
+    def newton_share(self, tolerance: float, projection: Projection | None = None) -> float:
         """Part of the error allowed in a step that Newton's method may leave."""
         return 0.02
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dalembert.formulations.base import Formulation
-from dalembert.integrators.base import register
+from dalembert.integrators.base import TIGHT, register
 from dalembert.integrators.multistep import HIGHEST, BackwardDifferences, coefficient_address
 from dalembert.model.system import System
 from dalembert.numerics.projection import Projection
@@ -24,7 +24,6 @@ from dalembert.spaces import Space
 from dalembert.status import OptionError
 
 USUAL_ORDER = 5
-TIGHT = 1e-8  # tolerance up to which order 6 pays on groups; at others order 5 does better with stiff forces
 # What steps may add, such that the errors of motions without damping (pendulum, slider crank) stay below the tolerance
 # at the end of runs: measured by benchmarks/second_order.py
 ADDING_UP = 13.0
@@ -80,7 +79,8 @@ class BDF(BackwardDifferences):
         return (self.highest if fixed else 1), self.highest
 
     def for_space(self, space: Space, formulation: Formulation, tolerance: float) -> BDF:
-        # multipliers of index 3 are second differences, in which order 6 has more of the rounding errors
+        # at looser tolerances order 5 does better with stiff forces; multipliers of index 3 are second differences, in
+        # which order 6 has more of the rounding errors
         fit = tolerance <= TIGHT and not space.flat and formulation.name != "index-3"
         return GroupBDF(start=self.start) if fit and self.max_order is None and self.control == "run" else self
 
@@ -131,9 +131,9 @@ class GroupBDF(BDF):
     def equations_key(self) -> tuple[Any, ...]:
         return (BDF,)
 
-    def newton_share(self, tolerance: float) -> float:
+    def newton_share(self, tolerance: float, projection: Projection | None = None) -> float:
         """What Newton's method leaves points the same way all the time, too."""
-        return 0.1 * super().newton_share(tolerance)
+        return 0.1 * super().newton_share(tolerance, projection)
 
     def coefficient_function(self) -> int:
         return coefficient_address(borrowing=True)

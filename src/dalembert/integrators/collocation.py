@@ -22,7 +22,7 @@ satisfy the linearised constraints, are averaged with the weights b.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import casadi as ca
@@ -49,18 +49,21 @@ from dalembert.numerics.projection import Projection
 from dalembert.status import OptionError
 
 _STATE = ("q", "v", "r")
+USUAL_STAGES, MOST_STAGES = 3, 5
 EPS = float(np.finfo(float).eps)
 # tolerance at which the rule for the errors of a run takes over from that for errors of steps, by index: the latter,
 # with slopes p/(p+1), does for large tolerances, but not with v of the order of the stages
 MEETING = {1: 1e-6, 2: 1e-6, 3: 1e-4}
 FINEST = 20 * EPS  # estimates below are rounding errors
+LEFT, LEFT_OF_PROJECTED = 10 * EPS, 0.1 * EPS  # least that Newton is asked to leave
+LARGEST = 120  # unknowns of the equations that take errors apart
 
 
 @dataclass(frozen=True)
 class CollocationMethod(Integrator):
     """What the collocation methods share."""
 
-    stages: int = 3
+    stages: int | None = 3
     in_row: ClassVar[bool] = False
     one_step: ClassVar[bool] = True
     default_formulation: ClassVar[str] = "index-3"
@@ -75,12 +78,20 @@ class CollocationMethod(Integrator):
         """The coefficients."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.stages, bool) or not isinstance(self.stages, int) or not self.fewest <= self.stages <= 5:
-            raise OptionError(f"{type(self).__name__}(stages={self.stages!r}): give {self.fewest} to 5 stages.")
+        s = self.stages
+        if isinstance(s, bool) or not isinstance(s, int) or not self.fewest <= s <= MOST_STAGES:
+            raise OptionError(
+                f"{type(self).__name__}(stages={self.stages!r}): give {self.fewest} to {MOST_STAGES} stages."
+            )
+
+    @property
+    def count(self) -> int:
+        """Number of stages of a run."""
+        return USUAL_STAGES if self.stages is None else self.stages
 
     @property
     def equations_key(self) -> tuple[Any, ...]:
-        return (type(self), self.stages)
+        return (type(self), self.count)
 
     def order_range(self, fixed: bool) -> tuple[int, int]:
         """The order of the error estimate: it is what the step sizes follow."""
@@ -104,9 +115,16 @@ class CollocationMethod(Integrator):
         return {"q": p, "v": p, "lam": p if index == 1 else n}
 
     def own_projection(self, system: System, formulation: Formulation) -> Projection | None:
-        """Onto all constraints in the metric of the mass matrix, if that gives v its full order on index 3."""
+        """Onto all constraints in the metric of the mass matrix, if that gives v its full order on index 3.
+
+        Steps leave v with errors along M^-1 G^T, because of which its estimates count times h only. That is too little
+        where things turn fast: on groups that part is taken out of the estimates, and they count in full.
+        """
         own = Projection(weight="mass", invariants=False)
-        return own if self.gains(system, formulation, own) else None
+        if not self.gains(system, formulation, own):
+            return None
+        counts = system.nmu > 0 or system.nv + system.nlam > LARGEST or bool(system.calls)
+        return own if system.space.flat or counts else replace(own, error="projected")
 
     def gains(self, system: System, formulation: Formulation, projection: Projection | None) -> bool:
         """On index 3 errors of stage multipliers move velocities off the constraints, along M^-1 G^T: O(h^n) at the end
@@ -129,18 +147,24 @@ class CollocationMethod(Integrator):
         """
         k, meeting = self.tableau.estimate_order, MEETING[_index(system, formulation)]
         own, kept = (min(x["q"], x["v"]) for x in (self.orders(system, formulation, y) for y in (None, projection)))
+        if projection is not None and projection.error == "projected":
+            own, meeting = kept, MEETING[1]
         of_steps, of_run = (k + 1) / (min(own, k + 3) + 1) - 1, (k + 1) / min(kept, k + 4) - 1
         if tolerance >= meeting or of_steps == of_run:
             return 1.0 / max(1.0, 0.1 * tolerance**of_steps)
         allowed = max(1.0, 0.1 * meeting**of_steps) * (tolerance / meeting) ** of_run
         return 1.0 / max(allowed, FINEST / tolerance)
 
-    def newton_share(self, tolerance: float) -> float:
-        """Errors of the step are far below the estimate: what Newton leaves would be all there is. As in [RADAU5]."""
-        return max(10 * EPS / tolerance, min(super().newton_share(tolerance), tolerance**0.5))
+    def newton_share(self, tolerance: float, projection: Projection | None = None) -> float:
+        """Errors of the step are far below the estimate: what Newton leaves would be all there is. As in [RADAU5].
+
+        Where errors of v count in full and Newton's updates of them times h, see `own_projection`, less has to be left.
+        """
+        least = LEFT_OF_PROJECTED if projection is not None and projection.error == "projected" else LEFT
+        return max(least / tolerance, min(super().newton_share(tolerance), tolerance**0.5))
 
     def describe(self) -> str:
-        return f"{self.name} ({self.stages} stage{'s' if self.stages > 1 else ''})"
+        return f"{self.name} ({self.count} stage{'s' if self.count > 1 else ''})"
 
     def check(self, system: System, formulation: Formulation) -> None:
         if formulation.name in self.unfit:

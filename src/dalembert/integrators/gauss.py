@@ -53,4 +53,4 @@ class Gauss(CollocationMethod):
 
     @property
     def tableau(self) -> Tableau:
-        return gauss(self.stages)
+        return gauss(self.count)

@@ -74,7 +74,7 @@ class Lobatto(CollocationMethod):
 
     @property
     def tableau(self) -> Tableau:
-        return _FAMILIES[self.family](self.stages)
+        return _FAMILIES[self.family](self.count)
 
     def describe(self) -> str:
         return super().describe().replace("lobatto", f"lobatto {self.family}")

@@ -11,9 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dalembert.integrators.base import register
-from dalembert.integrators.collocation import CollocationMethod
+from dalembert.formulations.base import Formulation
+from dalembert.integrators.base import TIGHT, register
+from dalembert.integrators.collocation import MOST_STAGES, CollocationMethod
 from dalembert.integrators.tableaus import Tableau, radau_iia
+from dalembert.spaces import Space
 
 
 @register
@@ -27,7 +29,7 @@ class Radau(CollocationMethod):
     Parameters
     ----------
     stages
-        1 to 5.
+        1 to 5. None (default): 3, and 5 for automatic steps on a group at tolerances up to 1e-8.
 
     Examples
     --------
@@ -36,10 +38,20 @@ class Radau(CollocationMethod):
     'radau (3 stages)'
     """
 
+    stages: int | None = None
     name: ClassVar[str] = "radau"
     summary: ClassVar[str] = "Radau IIA collocation, 1 to 5 stages, variable step"
     takes: ClassVar[frozenset[str]] = frozenset({"index-1", "index-2", "index-3", "baumgarte"})
 
+    def __post_init__(self) -> None:
+        if self.stages is not None:
+            super().__post_init__()
+
     @property
     def tableau(self) -> Tableau:
-        return radau_iia(self.stages)
+        return radau_iia(self.count)
+
+    def for_space(self, space: Space, formulation: Formulation, tolerance: float) -> Radau:
+        # a turning body needs short steps of order 5: 9,000 where 600 of order 9 do
+        fit = tolerance <= TIGHT and not space.flat
+        return Radau(stages=MOST_STAGES) if fit and self.stages is None else self

@@ -70,7 +70,7 @@ class RadauWithRate(Radau):
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
     ) -> StepEquations:
         step = super().equations(formulation, env, layout, x, data)
-        old, stage = past_row(layout, data.first), split_stages(env.system, x, self.stages)
+        old, stage = past_row(layout, data.first), split_stages(env.system, x, self.count)
         last = np.linalg.inv(self.tableau.A)[-1]
         assert step.update is not None
         row = ca.SX(step.update)

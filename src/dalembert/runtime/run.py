@@ -199,7 +199,7 @@ def _prepare(
         assembly.differential, frame.bounded, frame.together, frame.most, nodes, rows, peak, rtol, atol,
     )  # fmt: skip
     whole[runstate.GUARDED] = int(min(options.rtol.tolist()) >= ROUNDING)
-    real[runstate.NEWTON_TOLERANCE] = share = method.newton_share(1.0 if fixed else tolerance)
+    real[runstate.NEWTON_TOLERANCE] = share = method.newton_share(1.0 if fixed else tolerance, assembly.projection)
     real[runstate.ESTIMATE_SCALE] = scale = method.estimate_scale(system, formulation, tolerance, assembly.projection)
     real[runstate.SHARE :] = method.order_shares(tolerance)
     if not fixed:  # a part of the error allowed in a step, which may be less than the tolerance
@@ -334,6 +334,13 @@ def _tables(
     weight_of = method.weight_map(system, layout, formulation)
     if weight_of is None:
         weight_of = np.array([np.arange(assembly.n_step), np.zeros(assembly.n_step)], dtype=np.int64)
+    projection = assembly.projection
+    if method.one_step and projection is not None and projection.error == "projected":
+        # what made velocities count less is taken out of their errors; Newton's updates still have it
+        v = layout.slice("v")
+        of_v = (weight_of[0] >= v.start) & (weight_of[0] < v.stop)
+        weight_of[1, of_v] += power[v.start]
+        power[v] = 0
     return power, controlled, source, weight_of
 
 
