@@ -38,7 +38,7 @@ from dalembert.table import markdown_table, print_table
 LEVELS = (1e-3, 1e-5, 1e-7)
 FINE_ENOUGH = 1e-8  # no tighter tolerance after a run with this error
 USELESS = 0.3  # a run with this error says nothing
-ROUNDS, BUDGET = 7, 0.5  # runs of each, and seconds after which no further one is started
+ROUNDS, SPENT, BUDGET = 7, 0.1, 0.5  # runs of each, at least for so many seconds; no further one begins after so many
 LIMIT = 3.0  # seconds: a tool is not asked for tighter tolerances after such a run
 TARGETS = {True: 10.0, False: 1.0}  # keeps constraints -> how many times faster we want to be
 
@@ -51,7 +51,7 @@ def measure(tool: Tool, model: Model, tol: float) -> dict[str, Any]:
         if not tool.warm:
             run()
         begin, calls, inner = time.perf_counter(), [], []
-        while len(calls) < ROUNDS and (not calls or time.perf_counter() - begin < BUDGET):
+        while not calls or (spent := time.perf_counter() - begin) < SPENT or (len(calls) < ROUNDS and spent < BUDGET):
             start = time.perf_counter()
             q, v, own = run()
             whole = time.perf_counter() - start

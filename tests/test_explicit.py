@@ -84,8 +84,6 @@ def test_heavy_top_at_a_tight_tolerance() -> None:
 
 def test_dynamic_states() -> None:
     problem = da.problems()["spring-damper-series"]
-    with pytest.raises(OptionError, match="order 5 and 8"):
-        da.Explicit(4)
     free = da.System(
         q=["x"], mass=[1.0], force=lambda q, r: [-q[0] + r[0]], r=["z"], dynamics=lambda q, r: [-r[0] + q[0]]
     )
@@ -98,7 +96,26 @@ def test_dynamic_states() -> None:
     assert problem.system is not None
 
 
+def test_what_is_held_at_the_tolerance() -> None:
+    """Steps of order 8: estimates at tol, or at tol^0.93, equal at 1e-6; order 5 knows no difference."""
+    problem = da.problems()["car-axis"]
+
+    def steps(tol: float, **options: Any) -> int:
+        method = da.Explicit(**options)
+        sol = da.solve(problem.system, problem.t_span, problem.q0, problem.v0, method=method, rtol=tol, atol=tol)
+        return sol.stats.steps
+
+    assert steps(1e-6) == steps(1e-6, control="step")
+    assert 0.85 < steps(1e-11) / steps(1e-11, control="step") < 0.95
+    assert 1.0 < steps(1e-3) / steps(1e-3, control="step") < 1.1
+    assert steps(1e-8, order=5) == steps(1e-8, order=5, control="step")
+
+
 def test_what_is_refused() -> None:
+    with pytest.raises(OptionError, match="order 5 and 8"):
+        da.Explicit(4)
+    with pytest.raises(OptionError, match=r"control='both'.*choose 'run' or 'step'"):
+        da.Explicit(control="both")  # type: ignore[arg-type]
     friction = da.problems()["friction-pendulum"]
     with pytest.raises(OptionError, match=r"'explicit' needs accelerations .* linear .* Use BDF or Radau"):
         da.solve(friction.system, (0, 1), friction.q0, friction.v0, method="explicit")

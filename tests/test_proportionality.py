@@ -20,11 +20,10 @@ MOST = 40_000  # steps: the rest of the range of methods of low order is left to
 METHODS = [
     da.BackwardEuler(), da.BDF(), da.Explicit(5), da.Explicit(8), da.Gauss(2), da.Gauss(4), da.GeneralizedAlpha(),
     da.HalfExplicit(3), da.HalfExplicit(5), da.HHT(), da.Lobatto(3), da.Lobatto(3, family="IIIA"), da.Radau(2),
-    da.Radau(3), da.Radau(5),
+    da.Radau(3), da.Radau(5), da.ModifiedBDF(),
 ]  # fmt: skip
-# Order 8 takes 17 to 121 steps on the slider-crank: too few for errors that fall like h^8. Order 1 takes too many steps
-# on the pendulum.
-LEFT_OUT = [(da.Explicit(8), "slider-crank"), (da.BackwardEuler(), "pendulum")]
+# Order 1 takes too many steps on the pendulum, and rounding ends what modified BDF can do there at 1e-9
+LEFT_OUT = [(da.BackwardEuler(), "pendulum"), (da.ModifiedBDF(), "pendulum")]
 CASES = [(m, name) for m in METHODS for name in SPANS if (m, name) not in LEFT_OUT]
 CASES += [(m, "friction-pendulum") for m in (da.Radau(3), da.Lobatto(3))]  # v of the order of the stages
 FORMS = [(da.Radau(3), "index-1"), (da.Radau(3), "index-2"), (da.Lobatto(3), "index-1"), (da.Lobatto(3), "index-2")]

@@ -259,6 +259,8 @@ COARSE = tuple(10.0**-k for k in range(3, 12, 2))
 HALVED = tuple(10.0 ** (-k / 2) for k in range(6, 13))
 TOOLS = [
     Tool("dalembert Explicit(8)", "dalembert", "constraints projected", True, ours(da.Explicit(8)), ours=True),
+    Tool("dalembert Explicit(5)", "dalembert", "constraints projected", True, ours(da.Explicit(5)),
+         tuple(10.0**-k for k in range(3, 9)), ours=True),
     Tool("dalembert BDF", "dalembert", "constraints projected", True, ours(da.BDF()), ours=True),
     Tool("dalembert Radau(3)", "dalembert", "index 2", True, ours(da.Radau(stages=3), "index-2"), ours=True),
     Tool("dalembert Gauss(4)", "dalembert", "constraints projected", True, ours(da.Gauss(stages=4)),

@@ -58,7 +58,7 @@ from dalembert.status import OptionError
 
 ADDING_UP, GROWING = 8.0, 0.175  # ADDING_UP tol^-GROWING: weight of what a step may add to the error
 # Smallest error of a step that estimates can tell from rounding, without the part along constraints and with it
-FINEST, COARSER = 1e-11, 8e-11
+FINEST, COARSER = 8e-12, 8e-11
 LOW_ORDERS = 0.6  # that weight in runs of orders up to 3, whose start is as careful as that of others
 CAREFUL = 64.0
 # DAMPED[k] tol^-GROWING_DAMPED is that weight for order k where damping forgets errors. Measured such that the largest

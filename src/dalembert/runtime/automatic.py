@@ -22,7 +22,7 @@ from dalembert.formulations.index1 import Index1
 from dalembert.integrators.base import Integrator
 from dalembert.integrators.bdf import BDF
 from dalembert.integrators.explicit import STIFFNESS, Explicit
-from dalembert.integrators.radau import Radau
+from dalembert.integrators.radau import CarefulRadau, Radau
 from dalembert.model.system import System
 from dalembert.numerics import runstate
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, RESIDUALS
@@ -40,8 +40,11 @@ MUCH_FASTER = 8.0  # than the motion
 DAMPED = 0.1  # -Re lambda / |lambda| from which on a fast mode dies out by itself
 MANY_TIMES = 1000.0  # in a run: a damped mode that fast is stiff before the first step is made
 HIDDEN = 50.0  # times as fast as the motion: an undamped mode that is not excited
-LARGEST_FIVE, LARGEST_RADAU = 8, 30  # unknowns of a stage up to which Radau IIA with five and with three stages pays
-LOOSE = 1e-5  # tolerance at which three are enough
+LARGEST_RADAU = 30  # unknowns of a stage up to which Radau IIA pays
+# the same for five stages instead of three, by what makes implicit steps necessary (implicit accelerations, damped
+# modes, or undamped ones that are not excited), and the tolerance up to which they pay
+FIVE = {"implicit": (8, 1e-5), "damped": (16, 1e-5), "hidden": (16, 1.0)}
+LOOSE = 1e-5  # tolerance from which on dynamic states are left to order 5
 GAIN = 2.0  # by which another method has to be cheaper
 
 
@@ -67,6 +70,7 @@ class Automatic:
     _patience: int = 1
     _looks: int = 0
     _hidden: bool = True  # undamped modes that are not excited are worth a try of implicit steps
+    _need: str = "implicit"  # what implicit steps are for, see FIVE
 
     def __post_init__(self) -> None:
         # accuracy, too, limits |h lambda| of order 8, whatever the amplitude: an estimate until steps have shown it
@@ -93,15 +97,17 @@ class Automatic:
         system = self.system
         return Explicit(order=8 if system.nq and (not system.nr or self.rtol < LOOSE) else 5)
 
-    def _implicit(self, formulation: Formulation, reason: str, stiff: bool = False) -> Choice:
+    def _implicit(self, formulation: Formulation, reason: str) -> Choice:
         """For stiff systems, and those whose accelerations are implicit."""
         system = self.system
         n = system.nv + system.nlam + system.nmu + system.nw + system.ns
         method: Integrator = BDF()
         fit = system.nq and not system.nr and not system.calls and formulation.name in Radau.takes
         if fit and system.space.flat and n <= LARGEST_RADAU:
-            # five stages make steps over which stiff forces cannot be interpolated
-            method = Radau(stages=5 if n <= LARGEST_FIVE and self.rtol < LOOSE and not stiff else 3)
+            largest, loosest = FIVE[self._need]
+            method = Radau(stages=3)
+            if n <= largest and self.rtol < loosest:
+                method = CarefulRadau() if self._need == "damped" else Radau(stages=5)
         return Choice(method, formulation, reason)
 
     # ------------------------------------------------------------------ during the run
@@ -122,8 +128,9 @@ class Automatic:
             found = spectrum(work, t, row, slow)
             if not found.size:
                 return False
+            motion = _rate_of_motion(run, work)
             slow = max(slow, MUCH_FASTER * found.real.max(initial=0.0))
-            return bool(np.any(_damped(found) & (np.abs(found) > slow)))
+            return self._needs(_damped(found) & (np.abs(found) > slow), np.abs(found) > max(slow, HIDDEN * motion))
         h, motion = abs(float(run.real[runstate.H_ACCEPTED])), _rate_of_motion(run, work)
         z = float(row[work.assembly.layout.slice(STIFFNESS)][0])
         if self._waits() or (z < NEAR_LIMIT and z < MUCH_FASTER * motion * h):
@@ -132,7 +139,17 @@ class Automatic:
         size = np.abs(found)
         fast = (size * h > NEAR_LIMIT) | (size > MUCH_FASTER * motion)
         self._limit = float(np.clip(size.max(initial=0.0) * h, 0.1, NEAR_LIMIT))
-        return bool(np.any((_damped(found) & fast) | (self._hidden & (size > HIDDEN * motion))))
+        return self._needs(_damped(found) & fast, size > HIDDEN * motion)
+
+    def _needs(self, damped: np.ndarray, hidden: np.ndarray) -> bool:
+        """True if there are modes that implicit steps pass over, and what kind they are."""
+        if np.any(damped):
+            self._need = "damped"
+        elif self._hidden and np.any(hidden):
+            self._need = "hidden"
+        else:
+            return False
+        return True
 
     def _relaxed(self, run: runstate.Run, work: Workspace) -> bool:
         """True if explicit steps would cost less than the implicit ones do."""
@@ -155,7 +172,7 @@ class Automatic:
             return None
         form = last.start.formulation
         if isinstance(last.start.method, Explicit):
-            choice = self._implicit(form, "auto: stiff", stiff=True)
+            choice = self._implicit(form, "auto: stiff")
         else:
             choice = Choice(self._explicit(), form, "auto: no longer stiff")
             self._hidden = False  # no damping has made them vanish since: they do matter at this tolerance

@@ -139,7 +139,7 @@ def make_starter(work: Workspace, formulation: Formulation, options: Options, ro
 
     if options.steps is not None or system.nr or not_explicit(system, options.t0, bdf_row, p):
         return bdf()
-    return replace(_starter(work, formulation, options, row, Explicit(8), EXPLICIT_STEPS), otherwise=bdf)
+    return replace(_starter(work, formulation, options, row, Explicit(8).as_starter(), EXPLICIT_STEPS), otherwise=bdf)
 
 
 def not_explicit(system: System, t: float, row: Callable[[], np.ndarray], p: np.ndarray) -> str:

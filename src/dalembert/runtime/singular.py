@@ -153,20 +153,28 @@ class _Way:
     def spins(self) -> bool:
         """True if a body rotates so far within the step that nothing can be told from how the vectors turn, and the
         singular values at its ends, alike and not small, say nothing either."""
-        if self.space.flat or np.abs(self.motion).max(initial=0.0) < FAR:
+        if self.space.flat:
             return False
+        v = [x[self.layout.slice("v")] for x in self.rows]
+        if abs(self.t[1] - self.t[0]) * max(np.abs(v[0]).max(), np.abs(v[1]).max()) < FAR:
+            return False
+        self._sample(EDGES[[0, -1]], np.array(self.rows))
         low, high = sorted((self.relative(0.0), self.relative(1.0)))
         return low > CLOSE and high < 1.5 * low
+
+    def _sample(self, s: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Singular values (k, m) at s (k,), at once."""
+        C = self.scale[:, None] * self.work.matrices_along(self.t[0] + s * (self.t[1] - self.t[0]), rows)[1]
+        values = np.linalg.svd(C, compute_uv=False)
+        self.known.update(zip(s.tolist(), values, strict=True))
+        return np.asarray(values)
 
     def clear(self) -> bool:
         """True if the smallest singular value is far from zero everywhere, and hardly changes.
 
         One that passes through zero is less than its change from point to point away from it at one of them.
         """
-        t = self.t[0] + EDGES * (self.t[1] - self.t[0])
-        C = self.scale[:, None] * self.work.matrices_along(t, self.along(EDGES))[1]
-        values = np.linalg.svd(C, compute_uv=False)
-        self.known.update(zip(EDGES.tolist(), values, strict=True))
+        values = self._sample(EDGES, self.along(EDGES))
         smallest = values[:, -1] / np.maximum(values[:, 0], self.largest)
         return bool(smallest.min() > CLOSE + STEEP * np.abs(smallest[1:] - smallest[:-1]).max())
 
