@@ -29,6 +29,7 @@ test-slow: $(VENV)/ready-test
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m slow
 
 bench: $(VENV)/ready-bench
+	if command -v gfortran; then $(BIN)/python -m pip install --quiet numbalsoda; fi  # it has no wheels
 	$(BIN)/python benchmarks/collection.py
 	$(BIN)/python benchmarks/pendulum.py
 	$(BIN)/python benchmarks/formulations.py
@@ -36,6 +37,8 @@ bench: $(VENV)/ready-bench
 	$(BIN)/python benchmarks/alpha.py
 	$(BIN)/python benchmarks/nonstiff.py
 	$(BIN)/python benchmarks/proportionality.py
+	$(BIN)/python benchmarks/automatic.py
+	$(BIN)/python benchmarks/alternatives.py
 
 docs: $(VENV)/ready-xarray
 	$(BIN)/python docs/make_figures.py
