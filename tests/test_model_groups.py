@@ -17,7 +17,7 @@ from scipy.integrate import solve_ivp
 import dalembert as da
 from dalembert.analysis.index import consistency, index
 from dalembert.model.symbols import NAMES
-from dalembert.problems.heavy_top import GRAVITY, MASS, OMEGA0, PUBLISHED, J, M, X, gyroscopic, on_r3xso3, on_se3
+from dalembert.problems.heavy_top import GRAVITY, MASS, OMEGA0, PUBLISHED, J, M, X, on_r3xso3, on_se3
 from dalembert.runtime.events import compile_events
 from dalembert.runtime.start import evaluate
 from dalembert.spaces.group import MissingPart
@@ -31,12 +31,7 @@ def heavy_top(form: str) -> da.System:
     if form == "R3xSO3":
         return on_r3xso3("heavy top")
     if form == "quaternions":
-        return da.System(
-            q=sp.Euclidean(3) * sp.UnitQuaternions(),
-            mass=MASS,
-            force=lambda v: np.concatenate([M * GRAVITY, gyroscopic(v)]),
-            constraints=lambda q: {"tip": -q.x + q.R @ X},
-        )
+        return on_r3xso3("heavy top", sp.Euclidean(3) * sp.UnitQuaternions())
     if form == "SE3":
         return on_se3()
     return da.Lagrangian(

@@ -84,6 +84,7 @@ PUBLISHED: dict[float, dict[str, Any]] = {
 # kynema, regression test heavy_top: Lie-group generalized-alpha with h = 2e-6; x and the quaternion at t = 1
 KYNEMA_X = [0.1733440435722807, 0.6400887012666343, -0.7484906793466106]
 KYNEMA_P = np.array([0.7329439942283007, -0.2782856278135421, 0.5318246439927058, -0.3201761370231893])
+KYNEMA_R = matrix_of(KYNEMA_P).ravel()
 
 
 def gyroscopic(v: Any) -> Any:
@@ -91,10 +92,10 @@ def gyroscopic(v: Any) -> Any:
     return -np.cross(v[3:], J @ v[3:])
 
 
-def on_r3xso3(name: str = "heavy-top") -> System:
-    """x' in the inertial frame; constraint -x + R X = 0 [ACB15]."""
+def on_r3xso3(name: str = "heavy-top", space: spaces.Space | None = None) -> System:
+    """x' in the inertial frame; constraint -x + R X = 0 [ACB15]. Any space with the parts x and R will do."""
     return System(
-        q=spaces.R3xSO3(),
+        q=spaces.R3xSO3() if space is None else space,
         mass=MASS,
         force=lambda v: np.concatenate([M * GRAVITY, gyroscopic(v)]),
         constraints=lambda q: {"tip": -q.x + q.R @ X},
@@ -131,6 +132,11 @@ def _state(t: float, y: np.ndarray) -> dict[str, np.ndarray]:
     return {"q": q, "v": np.concatenate([u, omega]), "lam": M * (u_dot - GRAVITY)}
 
 
+def _quaternion_state(t: float, y: np.ndarray) -> Mapping[str, np.ndarray]:
+    out = _state(t, y)
+    return {**out, "q": np.concatenate([out["q"][:3], y[:4] / np.linalg.norm(y[:4])])}
+
+
 def _body_state(t: float, y: np.ndarray) -> Mapping[str, np.ndarray]:
     out, R = _state(t, y), matrix_of(y[:4])
     return {"q": out["q"], "v": np.concatenate([R.T @ out["v"][:3], y[4:]]), "lam": R.T @ out["lam"]}
@@ -152,7 +158,7 @@ def parts(q: np.ndarray, v: np.ndarray, lam: np.ndarray) -> dict[str, np.ndarray
     return {"x": q[:, :3], "R": q[:, 3:], "u": v[:, :3], "Omega": v[:, 3:], "lam": lam}
 
 
-def _problem(name: str, system: System, where: str, state: Any) -> Problem:
+def _problem(name: str, system: System, where: str, state: Any, attitude: np.ndarray = KYNEMA_R) -> Problem:
     y0 = np.concatenate([[1.0, 0.0, 0.0, 0.0], OMEGA0])
     start = state(0.0, y0)
     return Problem(
@@ -167,8 +173,8 @@ def _problem(name: str, system: System, where: str, state: Any) -> Problem:
         reference_digits=11,
         published=Published(
             t=1.0,
-            values={"q": [*KYNEMA_X, *matrix_of(KYNEMA_P).ravel()]},
-            within={"q": [1.2e-7] * 3 + [4e-7] * 9},  # an error of 1e-7 in the quaternion
+            values={"q": [*KYNEMA_X, *attitude]},
+            within={"q": [1.2e-7] * 3 + [4e-7] * len(attitude)},  # an error of 1e-7 in the quaternion
             origin="kynema, regression test heavy_top: generalized-alpha, h = 2e-6",
         ),
     )
@@ -182,3 +188,9 @@ def heavy_top() -> Problem:
 @register("heavy-top-se3")
 def heavy_top_se3() -> Problem:
     return _problem("heavy-top-se3", on_se3(), "SE(3)", _body_state)
+
+
+@register("heavy-top-quaternion")
+def heavy_top_quaternion() -> Problem:
+    system = on_r3xso3("heavy-top-quaternion", spaces.Euclidean(3) * spaces.UnitQuaternions())
+    return _problem("heavy-top-quaternion", system, "R^3 x unit quaternions", _quaternion_state, KYNEMA_P)
