@@ -143,8 +143,8 @@ def solve(
     else:
         chosen_method = as_method(method)
         the_formulation = as_formulation(formulation, chosen_method.default_formulation)
-    if h is None:
-        loosest = max(float(every_rtol.max()), float(every_atol.max()))
+    if h is None and not system.space.flat:
+        loosest = max(*every_rtol.tolist(), *every_atol.tolist())
         chosen_method = chosen_method.for_space(system.space, the_formulation, loosest)
     the_method, the_projection = _chosen(system, chosen_method, the_formulation, projection, h)
     plan = Plan(

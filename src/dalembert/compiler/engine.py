@@ -37,6 +37,12 @@ def host() -> tuple[str, str, str]:
     return llvm.get_process_triple(), llvm.get_host_cpu_name(), features.flatten() if features else ""
 
 
+@functools.cache
+def fuses() -> bool:
+    """True if this machine multiplies and adds in one instruction, rounding once."""
+    return host()[0].startswith(("aarch64", "arm64")) or bool((llvm.get_host_cpu_features() or {}).get("fma"))
+
+
 def identity() -> str:
     """What, besides the source, object code depends on."""
     return "\n".join([llvmlite.__version__, str(llvm.llvm_version_info), *host()])

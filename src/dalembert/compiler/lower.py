@@ -4,26 +4,31 @@ The IR is written as text: that is several times quicker than building it object
 wants to read when something is wrong.
 
 A stream of CasADi instructions works on numbered slots. Here every value gets a name of its own (LLVM is in
-static single assignment form) and the slots disappear. Long streams are cut into chunks, one LLVM function
-each, because LLVM's time can grow faster than linearly with the length of a basic block. Values that
+static single assignment form) and the slots disappear, see `arrange`. Long streams are cut into chunks, one LLVM
+function each, because LLVM's time can grow faster than linearly with the length of a basic block. Values that
 outlive their chunk travel through a work array, constants and inputs are simply fetched anew.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import casadi as ca
 
+from . import trigonometry
+from .arrange import Batch, arranged
+from .engine import fuses
 from .libm import declarations, external
-from .operations import OPERATIONS, SUPPORT, literal, operation_name
+from .literals import literal
+from .operations import OPERATIONS, SUPPORT, operation_name
 from .spec import Instruction, Stream
 
 #: Part of the cache key: raise it with every change that alters the code generated from the same
 #: instructions.
-LOWERING_VERSION: Final = 1
+LOWERING_VERSION: Final = 2
 #: Instructions per LLVM function.
 CHUNK: Final = 1000
 #: Work arrays up to this many doubles live on the stack (threads other than the main one can have small
@@ -84,7 +89,7 @@ def lower_module(streams: Sequence[Stream]) -> str:
                 f"CasADi operations that cannot be compiled to machine code: {names}; "
                 "backend='vm' evaluates them on CasADi's virtual machine"
             )
-    parts = [declarations(), SUPPORT]
+    parts = [declarations(), SUPPORT, trigonometry.definition()]
     parts += [_Lowering(symbol(k), stream).run() for k, stream in enumerate(streams)]
     return "\n".join(parts)
 
@@ -94,14 +99,11 @@ class _Lowering:
 
     def __init__(self, name: str, stream: Stream) -> None:
         self.name = name
-        self.stream = stream
-        self.size = -(-len(stream) // max(1, -(-len(stream) // CHUNK)))  # chunks of equal length
-        self.crossing = _crossing(stream, self.size) if stream else set()
-        # CasADi has reused its slots as far as possible; of these, number the ones that hold crossing values.
-        used = sorted({stream[k].output for k in self.crossing})
-        self.work = {slot: index for index, slot in enumerate(used)}
+        self.stream = arranged(stream, fuses())
+        self.size = -(-len(self.stream) // max(1, -(-len(self.stream) // CHUNK)))  # chunks of equal length
+        self.work = _work(self.stream, self.size)
         self.chunks: list[list[str]] = []
-        self.slots: dict[int, Value] = {}  # what each of CasADi's slots holds at this point of the stream
+        self.values: dict[int, Value] = {}
         self.fetched: dict[tuple[str, int], str] = {}  # what the current chunk has loaded already
         self.n_names = 0
 
@@ -110,36 +112,54 @@ class _Lowering:
             if k % self.size == 0:
                 self.chunks.append([])
                 self.fetched = {}
-            self._emit(instruction, k in self.crossing)
+            if isinstance(instruction, Batch):
+                self._emit_batch(instruction)
+            else:
+                self._emit(instruction)
         return self._assemble()
 
-    def _emit(self, instruction: Instruction, crosses: bool) -> None:
+    def _emit(self, instruction: Instruction) -> None:
         op, inputs, output, constant = instruction
         chunk = len(self.chunks) - 1
         lines = self.chunks[chunk]
         if op == ca.OP_CONST:
-            self.slots[output] = Value(chunk, literal(constant), None)
+            self.values[output] = Value(chunk, literal(constant), None)
         elif op == ca.OP_INPUT:
-            self.slots[output] = Value(-1, "", (_INPUTS[inputs[0]], inputs[1]))
+            self.values[output] = Value(-1, "", (_INPUTS[inputs[0]], inputs[1]))
         elif op == ca.OP_OUTPUT:
             value = self._use(inputs[0], chunk)
             lines.append(_pointer(f"%o{output}", "%out", output))
             lines.append(f"store double {value}, ptr %o{output}")
         else:
             operation = OPERATIONS[op]
-            operands = [self._use(slot, chunk) for slot in inputs[: operation.arity]]
+            operands = [self._use(number, chunk) for number in inputs[: operation.arity]]
             name = self._name()
             lines += operation.template.format(d=name, x=operands[0], y=operands[-1]).split("\n")
-            source = None
-            if crosses:
-                source = ("%w", self.work[output])
-                lines.append(_pointer(f"{name}.w", *source))
-                lines.append(f"store double {name}, ptr {name}.w")
-            self.slots[output] = Value(chunk, name, source)
+            self._keep(output, name)
 
-    def _use(self, slot: int, chunk: int) -> str:
-        """The text of a slot's value in the given chunk, fetched from memory if need be."""
-        value = self.slots[slot]
+    def _emit_batch(self, batch: Batch) -> None:
+        chunk = len(self.chunks) - 1
+        angles = [self._use(number, chunk) for number in batch.angles]
+        name = self._name()
+        self.chunks[chunk] += trigonometry.call(name, angles)
+        for j, sine in enumerate(batch.sines):
+            for part, number in (("s", sine), ("c", sine + 1)):  # the optimiser drops those that nobody uses
+                result = self._name()
+                self.chunks[chunk].append(trigonometry.one_of(result, name, part, j))
+                self._keep(number, result)
+
+    def _keep(self, number: int, name: str) -> None:
+        """Note where a value is found, and store it if other chunks use it."""
+        chunk, source = len(self.chunks) - 1, None
+        if number in self.work:
+            source = ("%w", self.work[number])
+            self.chunks[chunk].append(_pointer(f"{name}.w", *source))
+            self.chunks[chunk].append(f"store double {name}, ptr {name}.w")
+        self.values[number] = Value(chunk, name, source)
+
+    def _use(self, number: int, chunk: int) -> str:
+        """The text of a value in the given chunk, fetched from memory if need be."""
+        value = self.values[number]
         if value.source is None or value.chunk == chunk:
             return value.name
         # A work slot can be overwritten by a later value, so its key is the value's own name.
@@ -168,7 +188,7 @@ class _Lowering:
             for c, body in enumerate(self.chunks)
         ]
         calls = [f"call void @{self.name}.{c}(ptr %a, ptr %b, ptr %out, ptr %w)" for c in range(len(self.chunks))]
-        n_work = max(1, len(self.work))
+        n_work = 1 + max(self.work.values(), default=0)
         if n_work <= STACK_DOUBLES:
             body = [f"%w = alloca [{n_work} x double], align 64", *calls, "ret i64 0"]
         else:
@@ -195,19 +215,34 @@ def _define(head: str, body: list[str], attributes: str = "") -> str:
     return f"define {head} nounwind {attributes} {{\nentry:\n{lines}\n}}\n"
 
 
-def _crossing(stream: Stream, size: int) -> set[int]:
-    """Indices of the instructions whose value is used in a later chunk than their own."""
-    # Slot -> defining instruction. Constants and inputs are left out: they are fetched anew instead.
-    defined: dict[int, int] = {}
-    crossing: set[int] = set()
-    for k, (op, inputs, output, _) in enumerate(stream):
-        if op in (ca.OP_CONST, ca.OP_INPUT):
-            defined.pop(output, None)
+def _work(stream: Sequence[Instruction | Batch], size: int) -> dict[int, int]:
+    """Places in the work array of the values that are used in a later chunk than their own; reused after the last use.
+
+    Constants and inputs have none: they are fetched anew instead.
+    """
+    defined: dict[int, int] = {}  # number -> defining instruction
+    last: dict[int, int] = {}  # of the values that cross: number -> last instruction that uses it
+    for k, instruction in enumerate(stream):
+        if not isinstance(instruction, Batch) and instruction.op in (ca.OP_CONST, ca.OP_INPUT):
             continue
-        for slot in inputs:
-            origin = defined.get(slot)
-            if origin is not None and origin // size != k // size:
-                crossing.add(origin)
-        if op != ca.OP_OUTPUT:
-            defined[output] = k
-    return crossing
+        for number in instruction.angles if isinstance(instruction, Batch) else instruction.inputs:
+            origin = defined.get(number)
+            if origin is not None and (number in last or origin // size != k // size):
+                last[number] = k
+        if isinstance(instruction, Batch):
+            defined.update(dict.fromkeys(instruction.results, k))
+        elif instruction.op != ca.OP_OUTPUT:
+            defined[instruction.output] = k
+    places: dict[int, int] = {}
+    free: list[int] = []
+    ending: list[tuple[int, int]] = []  # (last use, place), a heap
+    used = 0
+    for number in sorted(last, key=lambda i: defined[i]):
+        while ending and ending[0][0] < defined[number]:
+            heapq.heappush(free, heapq.heappop(ending)[1])
+        if free:
+            places[number] = heapq.heappop(free)
+        else:
+            places[number], used = used, used + 1
+        heapq.heappush(ending, (last[number], places[number]))
+    return places

@@ -7,6 +7,8 @@ down to signed zeros and NaN, so that a compiled kernel and the CasADi evaluatio
 - functions of the C library are called under private names (``dalembert_sin``), which hides them from LLVM's
   library-call simplifier. Left visible, it would fold or rewrite them (``pow(x, 0.5)`` to ``sqrt(x)``) with
   results that differ in the last bit from those of the library;
+- except sines and cosines where the processor multiplies and adds in one: they are our own, right to one unit in the
+  last place, and four at a time, see `trigonometry`;
 - what IEEE 754 rounds exactly (sqrt, floor, ceil, fabs, copysign) uses LLVM intrinsics, hence
   machine instructions.
 """
@@ -14,21 +16,16 @@ down to signed zeros and NaN, so that a compiled kernel and the CasADi evaluatio
 from __future__ import annotations
 
 import math
-import struct
 from dataclasses import dataclass
 from typing import Final
 
 import casadi as ca
 
 from .libm import external
+from .literals import literal
 
 # LLVM has no instruction that copies. Adding -0.0 changes no value, and the optimiser knows that.
 _COPY: Final = "{d} = fadd double {x}, -0.0"
-
-
-def literal(value: float) -> str:
-    """The LLVM literal of a double: hexadecimal, since a decimal one is refused unless it is exact."""
-    return "0x" + struct.pack(">d", value).hex().upper()
 
 
 @dataclass(frozen=True)

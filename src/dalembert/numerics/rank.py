@@ -78,12 +78,18 @@ def sight(rank: np.ndarray, ranked: np.ndarray, age: int) -> tuple[float, np.nda
     return float(rank[TIMES + age]), rows[age].copy()
 
 
+def begin(rank: np.ndarray, t: float, row: np.ndarray) -> None:
+    """Begin to watch at a row, in place."""
+    rank[TIMES:PARTS] = t
+    rank[rank.size - SIGHTS * row.size :].reshape(SIGHTS, -1)[:] = row
+
+
 def forget(rank: np.ndarray, ranked: np.ndarray, t: float, row: np.ndarray) -> None:
     """Begin again at a row, in place: what was seen before is not to be compared with it."""
     x = PARTS + 4 * ranked[COUNT]
     rank[x : x + ranked[N_V]] = 0.0
-    rank[TIMES:PARTS], rank[x + ranked[N_V] :].reshape(SIGHTS, -1)[:] = t, row
     rank[RATE] = rank[REST] = ranked[SEEN] = 0
+    begin(rank, t, row)
 
 
 @inner

@@ -201,7 +201,8 @@ def _prepare(
     whole[runstate.GUARDED] = int(min(options.rtol.tolist()) >= ROUNDING)
     real[runstate.NEWTON_TOLERANCE] = share = method.newton_share(1.0 if fixed else tolerance, assembly.projection)
     real[runstate.ESTIMATE_SCALE] = scale = method.estimate_scale(system, formulation, tolerance, assembly.projection)
-    real[runstate.SHARE :] = method.order_shares(tolerance)
+    if type(method).order_shares is not Integrator.order_shares:
+        real[runstate.SHARE :] = method.order_shares(tolerance)
     if not fixed:  # a part of the error allowed in a step, which may be less than the tolerance
         real[runstate.ROUNDING] = method.rounding * hermite.EPS * scale
         real[runstate.NEWTON_TOLERANCE] = share / max(1.0, scale)
@@ -266,6 +267,7 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
     real[runstate.STAGE_TOLERANCE] = 1e-12
     real[runstate.STALL] = FIXED_STALL if fixed else FREE_STALL
     real[runstate.MULTIPLIER_TOLERANCE] = work.multiplier_tolerance
+    real[runstate.SHARE :] = 1.0
     whole = np.zeros(runstate.N_WHOLE, dtype=np.int64)
     whole[runstate.ORDER], whole[runstate.MAX_ORDER] = first_order, max_order
     whole[runstate.FIXED] = int(fixed)

@@ -66,9 +66,10 @@ TOO_FAR = Passage(np.nan, False, "")  # what `inspect` says of such a step
 
 def watch(work: Workspace, t: float, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Memory of the watch: rows of C scaled by their size at the start, in the metric of the mass matrix."""
-    out, ranked = (x.copy() for x in _memory(work.assembly))
-    m = int(ranked[rank.COUNT])
-    rank.forget(out, ranked, t, row)
+    blank, counts = _memory(work.assembly)
+    out, ranked = blank.copy(), counts.copy()
+    m = ranked.item(rank.COUNT)
+    rank.begin(out, t, row)
     if m and not work.row_scales(t, row, out[rank.PARTS : rank.PARTS + m]):
         out[rank.PARTS : rank.PARTS + m] = _scale(work, t, row)
     return out, ranked

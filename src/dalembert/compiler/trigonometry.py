@@ -1,0 +1,154 @@
+"""Sines and cosines of four angles at once, in LLVM IR.
+
+A call of the C library for each sine and each cosine takes about 10 ns, and every value that is alive has to be stored
+before and loaded after it. Mechanisms have many angles; four of them at once take about as long as one.
+
+    k = nearest integer to x 2/pi,    r + t = x - k pi/2,    |r| <= pi/4
+
+pi/2 is the sum of three doubles, P1 + P2 + P3, to 160 bits [CW80]. By a fused multiplication and addition x - k P1 is
+exact: a multiple of the last place of P1, smaller than 1. r is the head and t the tail of what is left. Sine and cosine
+of r are taken from their Taylor series, good to 2^-58 on that interval, whose first terms are added last and with what
+rounding took from them, so that the errors are below one unit in the last place:
+
+    sin(r + t) = r + (r^3 S(r^2) + t (1 - r^2/2)),      cos(r + t) = 1 - r^2/2 + (r^4 C(r^2) - r t)
+
+and the quarter k mod 4 says which of the two, and with which sign. Angles of 2^45 and more, infinity and NaN are left
+to the C library. (The sine of -0 is 0.)
+
+[CW80] W. J. Cody, W. Waite, Software Manual for the Elementary Functions, Prentice-Hall 1980.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from .libm import external
+from .literals import literal
+
+WIDTH: Final = 4
+NAME: Final = "sines_and_cosines"
+_VECTOR: Final = f"<{WIDTH} x double>"
+_WORDS: Final = f"<{WIDTH} x i64>"
+RESULT: Final = f"{{ {_VECTOR}, {_VECTOR} }}"
+
+LARGEST: Final = 2.0**45
+# to the nearest integer: adding and subtracting this leaves no places behind the point; the integer is in its last bits
+_ROUNDING: Final = 1.5 * 2.0**52
+P1, P2, P3 = (float.fromhex(x) for x in ("0x1.921fb54442d18p0", "0x1.1a62633145c07p-54", "-0x1.f1976b7ed8fbcp-110"))
+SINE: Final = [(-1) ** n / math.factorial(2 * n + 1) for n in range(1, 9)]  # of r^3, r^5, ... r^17
+COSINE: Final = [(-1) ** n / math.factorial(2 * n) for n in range(2, 9)]  # of r^4, r^6, ... r^16
+
+
+def definition() -> str:
+    """The function: a vector of angles to their sines and their cosines."""
+    lines: list[str] = []
+
+    def constant(value: float) -> str:
+        return "<" + ", ".join([f"double {literal(value)}"] * WIDTH) + ">"
+
+    def words(value: int) -> str:
+        return "<" + ", ".join([f"i64 {value}"] * WIDTH) + ">"
+
+    def put(name: str, text: str) -> str:
+        lines.append(f"  %{name} = {text}")
+        return f"%{name}"
+
+    def fma(name: str, a: str, b: str, c: str) -> str:
+        return put(name, f"call {_VECTOR} @llvm.fma.v{WIDTH}f64({_VECTOR} {a}, {_VECTOR} {b}, {_VECTOR} {c})")
+
+    def op(name: str, what: str, a: str, b: str) -> str:
+        return put(name, f"{what} {_VECTOR} {a}, {b}")
+
+    def horner(name: str, z: str, coefficients: list[float]) -> str:
+        value = constant(coefficients[-1])
+        for i, c in enumerate(reversed(coefficients[:-1])):
+            value = fma(f"{name}{i}", value, z, constant(c))
+        return value
+
+    # k and x - k pi/2
+    shifted = fma("shifted", "%x", constant(2 / math.pi), constant(_ROUNDING))
+    quarter = put("quarter", f"bitcast {_VECTOR} {shifted} to {_WORDS}")
+    k = op("k", "fsub", shifted, constant(_ROUNDING))
+    m = put("m", f"fneg {_VECTOR} {k}")
+    first = fma("first", m, constant(P1), "%x")
+    # first + m P2 without an error, however much of it cancels: the product, the sum, and what rounding took from both
+    p = op("p", "fmul", m, constant(P2))
+    of_product = fma("of.product", m, constant(P2), put("minus.p", f"fneg {_VECTOR} {p}"))
+    r = op("r", "fadd", first, p)
+    added = op("added", "fsub", r, first)
+    of_first = op("of.first", "fsub", first, op("kept", "fsub", r, added))
+    of_sum = op("of.sum", "fadd", of_first, op("of.p", "fsub", p, added))
+    t = fma("t", m, constant(P3), op("of.both", "fadd", of_sum, of_product))
+    # sine and cosine of r + t
+    z = op("z", "fmul", r, r)
+    half = op("half", "fmul", z, constant(0.5))
+    w = op("w", "fsub", constant(1.0), half)
+    cube = op("cube", "fmul", op("zr", "fmul", z, r), horner("of.sine", z, SINE))
+    sine = op("sine", "fadd", r, fma("below", t, w, cube))
+    rest = op("rest", "fsub", op("one", "fsub", constant(1.0), w), half)  # what rounding took from w
+    tail = fma("tail", op("zz", "fmul", z, z), horner("of.cosine", z, COSINE), rest)
+    cosine = op("cosine", "fadd", w, fma("tails", put("minus", f"fneg {_VECTOR} {r}"), t, tail))
+    # by quarters
+    odd = put("odd", f"icmp ne {_WORDS} {put('bit', f'and {_WORDS} {quarter}, {words(1)}')}, {words(0)}")
+    results = []
+    # the sine changes its sign in the quarters 2 and 3, the cosine in 1 and 2
+    following = put("following", f"add {_WORDS} {quarter}, {words(1)}")
+    for name, even, other, turn in (("sin", sine, cosine, quarter), ("cos", cosine, sine, following)):
+        value = put(f"{name}.value", f"select <{WIDTH} x i1> {odd}, {_VECTOR} {other}, {_VECTOR} {even}")
+        turned = put(f"{name}.turned", f"and {_WORDS} {turn}, {words(2)}")
+        sign = put(f"{name}.sign", f"shl {_WORDS} {turned}, {words(62)}")
+        bits = put(f"{name}.bits", f"bitcast {_VECTOR} {value} to {_WORDS}")
+        flipped = put(f"{name}.flipped", f"xor {_WORDS} {bits}, {sign}")
+        results.append(put(name, f"bitcast {_WORDS} {flipped} to {_VECTOR}"))
+    both = put("both", f"insertvalue {RESULT} poison, {_VECTOR} {results[0]}, 0")
+    lines.append(f"  %result = insertvalue {RESULT} {both}, {_VECTOR} {results[1]}, 1")
+    lines.append(f"  ret {RESULT} %result")
+    body = "\n".join(lines)
+    return f"""\
+declare {_VECTOR} @llvm.fma.v{WIDTH}f64({_VECTOR}, {_VECTOR}, {_VECTOR})
+declare {_VECTOR} @llvm.fabs.v{WIDTH}f64({_VECTOR})
+define internal {RESULT} @{NAME}({_VECTOR} %x) noinline nounwind willreturn memory(none) {{
+  %size = call {_VECTOR} @llvm.fabs.v{WIDTH}f64({_VECTOR} %x)
+  %far = fcmp uge {_VECTOR} %size, {constant(LARGEST)}
+  %mask = bitcast <{WIDTH} x i1> %far to i{WIDTH}
+  %near = icmp eq i{WIDTH} %mask, 0
+  br i1 %near, label %here, label %elsewhere
+here:
+{body}
+elsewhere:
+{_by_the_library()}
+}}
+"""
+
+
+def _by_the_library() -> str:
+    """The same one by one."""
+    lines = []
+    for j in range(WIDTH):
+        lines.append(f"%x{j} = extractelement {_VECTOR} %x, i32 {j}")
+        for part, function in (("s", "sin"), ("c", "cos")):
+            lines.append(f"%{part}{j} = call double @{external(function)}(double %x{j})")
+            before = f"%{part}.{j - 1}" if j else "poison"
+            lines.append(f"%{part}.{j} = insertelement {_VECTOR} {before}, double %{part}{j}, i32 {j}")
+    lines.append(f"%slow.sines = insertvalue {RESULT} poison, {_VECTOR} %s.{WIDTH - 1}, 0")
+    lines.append(f"%slow = insertvalue {RESULT} %slow.sines, {_VECTOR} %c.{WIDTH - 1}, 1")
+    lines.append(f"ret {RESULT} %slow")
+    return "\n".join(f"  {line}" for line in lines)
+
+
+def call(name: str, angles: list[str]) -> list[str]:
+    """Lines that evaluate up to four angles: their sines are in ``name``.s, their cosines in ``name``.c."""
+    lines, vector = [], "poison"
+    for j in range(WIDTH):
+        angle = angles[min(j, len(angles) - 1)]
+        lines.append(f"{name}.{j} = insertelement {_VECTOR} {vector}, double {angle}, i32 {j}")
+        vector = f"{name}.{j}"
+    lines.append(f"{name}.r = call {RESULT} @{NAME}({_VECTOR} {vector})")
+    lines += [f"{name}.{part} = extractvalue {RESULT} {name}.r, {i}" for i, part in enumerate("sc")]
+    return lines
+
+
+def one_of(name: str, batch: str, part: str, j: int) -> str:
+    """The line that takes the j-th sine ("s") or cosine ("c") from the result of `call`."""
+    return f"{name} = extractelement {_VECTOR} {batch}.{part}, i32 {j}"
