@@ -11,6 +11,7 @@ It hands back when its steps are so short that explicit ones would cost less.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,11 +41,11 @@ MUCH_FASTER = 8.0  # than the motion
 DAMPED = 0.1  # -Re lambda / |lambda| from which on a fast mode dies out by itself
 MANY_TIMES = 1000.0  # in a run: a damped mode that fast is stiff before the first step is made
 HIDDEN = 50.0  # times as fast as the motion: an undamped mode that is not excited
-LARGEST_RADAU = 30  # unknowns of a stage up to which Radau IIA pays
+LOOSE = 1e-5  # tolerance from which on dynamic states are left to order 5, and implicit accelerations to BDF
+LARGEST_RADAU, LARGEST_LOOSE = 30, 8  # unknowns of a stage up to which Radau IIA pays, and with those at LOOSE
 # the same for five stages instead of three, by what makes implicit steps necessary (implicit accelerations, damped
 # modes, or undamped ones that are not excited), and the tolerance up to which they pay
-FIVE = {"implicit": (8, 1e-5), "damped": (16, 1e-5), "hidden": (16, 1.0)}
-LOOSE = 1e-5  # tolerance from which on dynamic states are left to order 5
+FIVE = {"implicit": (8, LOOSE), "damped": (16, LOOSE), "hidden": (16, 1.0)}
 GAIN = 2.0  # by which another method has to be cheaper
 
 
@@ -103,7 +104,8 @@ class Automatic:
         n = system.nv + system.nlam + system.nmu + system.nw + system.ns
         method: Integrator = BDF()
         fit = system.nq and not system.nr and not system.calls and formulation.name in Radau.takes
-        if fit and system.space.flat and n <= LARGEST_RADAU:
+        loose = self._need == "implicit" and self.rtol >= LOOSE
+        if fit and system.space.flat and n <= (LARGEST_LOOSE if loose else LARGEST_RADAU):
             largest, loosest = FIVE[self._need]
             method = Radau(stages=3)
             if n <= largest and self.rtol < loosest:
@@ -128,12 +130,14 @@ class Automatic:
             found = spectrum(work, t, row, slow)
             if not found.size:
                 return False
-            motion = _rate_of_motion(run, work)
             slow = max(slow, MUCH_FASTER * found.real.max(initial=0.0))
-            return self._needs(_damped(found) & (np.abs(found) > slow), np.abs(found) > max(slow, HIDDEN * motion))
-        h, motion = abs(float(run.real[runstate.H_ACCEPTED])), _rate_of_motion(run, work)
-        z = float(row[work.assembly.layout.slice(STIFFNESS)][0])
-        if self._waits() or (z < NEAR_LIMIT and z < MUCH_FASTER * motion * h):
+            fast = found[np.abs(found) > slow]
+            return fast.size > 0 and self._needs(_damped(fast), np.abs(fast) > HIDDEN * _rate_of_motion(run, work))
+        if self._waits():
+            return False
+        h, motion = abs(run.real.item(runstate.H_ACCEPTED)), _rate_of_motion(run, work)
+        z = row.item(work.assembly.layout.slice(STIFFNESS).start)
+        if z < NEAR_LIMIT and z < MUCH_FASTER * motion * h:
             return False
         found = spectrum(work, t, row)
         size = np.abs(found)
@@ -190,7 +194,7 @@ def _rate_of_motion(run: runstate.Run, work: Workspace) -> float:
     layout = work.assembly.layout
     rows = run.rows[run.slots[1:]]
     v, a = rows[:, layout.slice("v")], rows[:, layout.slice("a")]
-    rate = float(np.linalg.norm(a) / (np.linalg.norm(v) + 1e-300))
+    rate = math.sqrt(np.vdot(a, a) / (np.vdot(v, v) + 1e-300))
     return rate if work.assembly.system.space.flat else max(rate, float(np.abs(v).max(initial=0.0)))
 
 
