@@ -89,7 +89,7 @@ def lower_module(streams: Sequence[Stream]) -> str:
                 f"CasADi operations that cannot be compiled to machine code: {names}; "
                 "backend='vm' evaluates them on CasADi's virtual machine"
             )
-    parts = [declarations(), SUPPORT, trigonometry.definition()]
+    parts = [declarations(), SUPPORT, trigonometry.definition() if fuses() else ""]
     parts += [_Lowering(symbol(k), stream).run() for k, stream in enumerate(streams)]
     return "\n".join(parts)
 
