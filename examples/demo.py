@@ -20,9 +20,9 @@ INTRO = (
     "chosen so that the period is exactly 2. At t = 100, after 50 periods, it must be back where it started, so the "
     "error is known without a reference solution.\n\n"
     "The automatic choice, explicit steps of order 8, integrates the equations with the rod differentiated twice "
-    "(index 1). Done naively, the mass point leaves its circle: drift. By default every step is projected back onto the "
-    "circle and its tangent. Compare the red and the "
-    "green rows: the [bold]drift[/bold] falls to rounding level, the [bold]error[/bold] falls too, and a step still "
+    "(index 1). Done naively, the mass point leaves its circle: drift. By default every step is projected back onto "
+    "the circle and its tangent. Compare the red and the green rows: the [bold]drift[/bold] falls to rounding level, "
+    "the [bold]error[/bold] falls too, and a step still "
     "takes about a microsecond.\n"
 )
 
