@@ -280,7 +280,7 @@ def test_black_box_on_a_group() -> None:
 TOLERANCES = (1e-3, 1e-4, 1e-5, 1e-6)
 
 
-@pytest.mark.parametrize("name", ["heavy-top", "slider-crank"])
+@pytest.mark.parametrize("name", ["heavy-top", "slider-crank", "jay-negrut-5.1", "jay-negrut-5.2"])
 def test_variable_step_meets_the_tolerance(name: str) -> None:
     """Global errors below rtol, slope 2 against the mean step, no spikes of the multipliers."""
     check_variable(name, TOLERANCES)
@@ -292,7 +292,7 @@ def test_variable_step_of_index_3() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["heavy-top", "slider-crank"])
+@pytest.mark.parametrize("name", ["heavy-top", "slider-crank", "jay-negrut-5.1", "jay-negrut-5.2"])
 def test_variable_step_meets_tight_tolerances(name: str) -> None:
     """At 1e-7 multipliers carry rounding errors of a tenth of it: two runs a decade, for the slope."""
     check_variable(name, tuple(10.0 ** -np.arange(4.0, 7.1, 0.5)))
