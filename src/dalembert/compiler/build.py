@@ -57,6 +57,9 @@ def compile_kernels(
         repeated = sorted({name for name in names if names.count(name) > 1})
         raise ValueError(f"kernels must have distinct names; repeated: {', '.join(repeated)}")
 
+    wide = [spec.name for spec in specs if spec.lanes > 1]
+    if wide and backend == "vm":
+        raise ValueError(f"backend 'vm' has no lanes: {', '.join(wide)}")
     interpreted = {"auto": _unsuitable(specs), "llvm": set(), "vm": set(names)}[backend]
     kernels: dict[str, Kernel] = {}
     on_vm = [spec for spec in specs if spec.name in interpreted]
@@ -77,9 +80,10 @@ def compile_kernels(
 
 def _unsuitable(specs: Sequence[KernelSpec]) -> set[str]:
     """Names of the kernels not to be compiled: those that cannot be, and what is rare or large if there is too much."""
-    names = {spec.name for spec in specs if unsupported_operations(spec.stream)}
+    choice = [spec for spec in specs if spec.lanes == 1]
+    names = {spec.name for spec in choice if unsupported_operations(spec.stream)}
     rest = sum(spec.n_instructions for spec in specs if spec.name not in names)
-    for spec in sorted(specs, key=lambda spec: (spec.rare, spec.n_instructions), reverse=True):
+    for spec in sorted(choice, key=lambda spec: (spec.rare, spec.n_instructions), reverse=True):
         if rest <= AUTO_LIMIT:
             break
         if spec.name not in names:

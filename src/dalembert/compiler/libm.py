@@ -24,6 +24,8 @@ OTHERS: Final = {
     "malloc": "declare noalias ptr @{}(i64)",
     "free": "declare void @{}(ptr)",
 }
+#: LLVM's functions for what IEEE 754 rounds exactly: name -> number of arguments.
+ROUNDED: Final = {"sqrt": 1, "fabs": 1, "floor": 1, "ceil": 1, "copysign": 2}
 # Pure functions: identical calls may be merged and unused ones dropped. (errno is not looked at by anyone.)
 _PURE: Final = "nounwind willreturn memory(none)"
 
@@ -38,7 +40,7 @@ def declarations() -> str:
     lines = [f"declare double @{external(f)}(double) {_PURE}" for f in UNARY]
     lines += [f"declare double @{external(f)}(double, double) {_PURE}" for f in BINARY]
     lines += [declaration.format(external(f)) for f, declaration in OTHERS.items()]
-    for f, arguments in {"sqrt": 1, "fabs": 1, "floor": 1, "ceil": 1, "copysign": 2}.items():
+    for f, arguments in ROUNDED.items():
         lines.append(f"declare double @llvm.{f}.f64({', '.join(['double'] * arguments)})")
     return "\n".join(lines) + "\n"
 

@@ -18,17 +18,17 @@ from typing import Final
 
 import casadi as ca
 
+from . import lanes as vectors
 from . import trigonometry
 from .arrange import Batch, arranged
 from .engine import fuses
 from .libm import declarations, external
-from .literals import literal
 from .operations import OPERATIONS, SUPPORT, operation_name
 from .spec import Instruction, Stream
 
 #: Part of the cache key: raise it with every change that alters the code generated from the same
 #: instructions.
-LOWERING_VERSION: Final = 2
+LOWERING_VERSION: Final = 3
 #: Instructions per LLVM function.
 CHUNK: Final = 1000
 #: Work arrays up to this many doubles live on the stack (threads other than the main one can have small
@@ -89,7 +89,9 @@ def lower_module(streams: Sequence[Stream]) -> str:
                 f"CasADi operations that cannot be compiled to machine code: {names}; "
                 "backend='vm' evaluates them on CasADi's virtual machine"
             )
-    parts = [declarations(), SUPPORT, trigonometry.definition() if fuses() else ""]
+    parts = [declarations(), SUPPORT]
+    for width in {trigonometry.WIDTH, *(stream.lanes for stream in streams)} - {1}:
+        parts += [vectors.declarations(width), trigonometry.definition(width) if fuses() else ""]
     parts += [_Lowering(symbol(k), stream).run() for k, stream in enumerate(streams)]
     return "\n".join(parts)
 
@@ -99,6 +101,7 @@ class _Lowering:
 
     def __init__(self, name: str, stream: Stream) -> None:
         self.name = name
+        self.lanes, self.kind = stream.lanes, vectors.kind(stream.lanes)
         self.stream = arranged(stream, fuses())
         self.size = -(-len(self.stream) // max(1, -(-len(self.stream) // CHUNK)))  # chunks of equal length
         self.work = _work(self.stream, self.size)
@@ -123,23 +126,31 @@ class _Lowering:
         chunk = len(self.chunks) - 1
         lines = self.chunks[chunk]
         if op == ca.OP_CONST:
-            self.values[output] = Value(chunk, literal(constant), None)
+            self.values[output] = Value(chunk, vectors.constant(self.lanes, constant), None)
         elif op == ca.OP_INPUT:
-            self.values[output] = Value(-1, "", (_INPUTS[inputs[0]], inputs[1]))
+            base = _INPUTS[inputs[0]]
+            self.values[output] = Value(-1, "", (base, inputs[1] if base == "%b" else self.lanes * inputs[1]))
         elif op == ca.OP_OUTPUT:
             value = self._use(inputs[0], chunk)
-            lines.append(_pointer(f"%o{output}", "%out", output))
-            lines.append(f"store double {value}, ptr %o{output}")
+            lines.append(_pointer(f"%o{output}", "%out", self.lanes * output))
+            lines.append(f"store {self.kind} {value}, ptr %o{output}, align 8")
         else:
             operation = OPERATIONS[op]
             operands = [self._use(number, chunk) for number in inputs[: operation.arity]]
             name = self._name()
-            lines += operation.template.format(d=name, x=operands[0], y=operands[-1]).split("\n")
+            lines += vectors.lines_of(operation, self.lanes, name, operands)
             self._keep(output, name)
 
     def _emit_batch(self, batch: Batch) -> None:
         chunk = len(self.chunks) - 1
         angles = [self._use(number, chunk) for number in batch.angles]
+        if self.lanes > 1:
+            for angle, sine in zip(angles, batch.sines, strict=True):
+                name = self._name()
+                self.chunks[chunk] += trigonometry.call_vector(name, angle, self.lanes)
+                self._keep(sine, f"{name}.s")
+                self._keep(sine + 1, f"{name}.c")
+            return
         name = self._name()
         self.chunks[chunk] += trigonometry.call(name, angles)
         for j, sine in enumerate(batch.sines):
@@ -152,9 +163,9 @@ class _Lowering:
         """Note where a value is found, and store it if other chunks use it."""
         chunk, source = len(self.chunks) - 1, None
         if number in self.work:
-            source = ("%w", self.work[number])
+            source = ("%w", self.lanes * self.work[number])
             self.chunks[chunk].append(_pointer(f"{name}.w", *source))
-            self.chunks[chunk].append(f"store double {name}, ptr {name}.w")
+            self.chunks[chunk].append(f"store {self.kind} {name}, ptr {name}.w, align 8")
         self.values[number] = Value(chunk, name, source)
 
     def _use(self, number: int, chunk: int) -> str:
@@ -165,9 +176,13 @@ class _Lowering:
         # A work slot can be overwritten by a later value, so its key is the value's own name.
         key = (value.name, value.chunk) if value.source[0] == "%w" else value.source
         if key not in self.fetched:
-            name = self._name()
-            self.chunks[chunk].append(_pointer(f"{name}.p", *value.source))
-            self.chunks[chunk].append(f"{name} = load double, ptr {name}.p")
+            name, lines = self._name(), self.chunks[chunk]
+            lines.append(_pointer(f"{name}.p", *value.source))
+            if self.lanes > 1 and value.source[0] == "%b":
+                lines.append(f"{name}.b = load double, ptr {name}.p")
+                lines += vectors.spread(name, self.lanes, f"{name}.b")
+            else:
+                lines.append(f"{name} = load {self.kind}, ptr {name}.p, align 8")
             self.fetched[key] = name
         return self.fetched[key]
 
@@ -188,7 +203,7 @@ class _Lowering:
             for c, body in enumerate(self.chunks)
         ]
         calls = [f"call void @{self.name}.{c}(ptr %a, ptr %b, ptr %out, ptr %w)" for c in range(len(self.chunks))]
-        n_work = 1 + max(self.work.values(), default=0)
+        n_work = self.lanes * (1 + max(self.work.values(), default=0))
         if n_work <= STACK_DOUBLES:
             body = [f"%w = alloca [{n_work} x double], align 64", *calls, "ret i64 0"]
         else:

@@ -24,10 +24,12 @@ class Instruction(NamedTuple):
 
 
 class Stream(tuple[Instruction, ...]):
-    """All instructions of a function, in order."""
+    """All instructions of a function, in order; for numbers, or for vectors of so many lanes."""
+
+    lanes: int
 
     @classmethod
-    def of(cls, function: ca.Function) -> Stream:
+    def of(cls, function: ca.Function, lanes: int = 1) -> Stream:
         """Read the instructions of an SX function with one output."""
         instructions = []
         for k in range(function.n_instructions()):
@@ -36,11 +38,13 @@ class Stream(tuple[Instruction, ...]):
             # The last number is the slot or, for an output, the index of the entry; calls may have several.
             output = function.instruction_output(k)[-1]
             instructions.append(Instruction(op, tuple(function.instruction_input(k)), output, constant))
-        return cls(instructions)
+        stream = cls(instructions)
+        stream.lanes = lanes
+        return stream
 
     def to_bytes(self) -> bytes:
         """Everything that matters for the code and nothing else (no names), for the content key."""
-        numbers = array("q")
+        numbers = array("q", [self.lanes])
         for instruction in self:
             numbers.extend((instruction.op, len(instruction.inputs), *instruction.inputs, instruction.output))
         return numbers.tobytes() + array("d", (i.constant for i in self)).tobytes()
@@ -60,6 +64,9 @@ class KernelSpec:
         Expressions in those symbols. Entries that are structurally zero are written as zeros.
     rare : bool
         Called so seldom that, where not everything is compiled, this one need not be.
+    lanes : int
+        Evaluate at so many states at once: ``a`` and ``out`` are then matrices of so many columns, stored row by row;
+        ``b`` is common to all states. Always machine code.
 
     Raises
     ------
@@ -73,6 +80,7 @@ class KernelSpec:
     b: ca.SX
     out: ca.SX
     rare: bool = False
+    lanes: int = 1
     function: ca.Function = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -111,12 +119,12 @@ class KernelSpec:
     @functools.cached_property
     def stream(self) -> Stream:
         """The instructions of the kernel."""
-        return Stream.of(self.function)
+        return Stream.of(self.function, self.lanes)
 
     @property
     def n_a(self) -> int:
         """Length of the first input vector."""
-        return int(self.a.numel())
+        return int(self.a.numel()) * self.lanes
 
     @property
     def n_b(self) -> int:
@@ -126,7 +134,7 @@ class KernelSpec:
     @property
     def n_out(self) -> int:
         """Length of the output vector."""
-        return int(self.out.numel())
+        return int(self.out.numel()) * self.lanes
 
     @property
     def n_instructions(self) -> int:

@@ -1,4 +1,4 @@
-"""Sines and cosines of four angles at once, in LLVM IR.
+"""Sines and cosines of four angles at once (or of as many as there are lanes), in LLVM IR.
 
 A call of the C library for each sine and each cosine takes about 10 ns, and every value that is alive has to be stored
 before and loaded after it. Mechanisms have many angles; four of them at once take about as long as one.
@@ -28,9 +28,6 @@ from .literals import literal
 
 WIDTH: Final = 4
 NAME: Final = "sines_and_cosines"
-_VECTOR: Final = f"<{WIDTH} x double>"
-_WORDS: Final = f"<{WIDTH} x i64>"
-RESULT: Final = f"{{ {_VECTOR}, {_VECTOR} }}"
 
 LARGEST: Final = 2.0**45
 # to the nearest integer: adding and subtracting this leaves no places behind the point; the integer is in its last bits
@@ -40,25 +37,30 @@ SINE: Final = [(-1) ** n / math.factorial(2 * n + 1) for n in range(1, 9)]  # of
 COSINE: Final = [(-1) ** n / math.factorial(2 * n) for n in range(2, 9)]  # of r^4, r^6, ... r^16
 
 
-def definition() -> str:
+def _result(width: int) -> str:
+    return f"{{ <{width} x double>, <{width} x double> }}"
+
+
+def definition(width: int = WIDTH) -> str:
     """The function: a vector of angles to their sines and their cosines."""
     lines: list[str] = []
+    vector, integers, result = f"<{width} x double>", f"<{width} x i64>", _result(width)
 
     def constant(value: float) -> str:
-        return "<" + ", ".join([f"double {literal(value)}"] * WIDTH) + ">"
+        return "<" + ", ".join([f"double {literal(value)}"] * width) + ">"
 
     def words(value: int) -> str:
-        return "<" + ", ".join([f"i64 {value}"] * WIDTH) + ">"
+        return "<" + ", ".join([f"i64 {value}"] * width) + ">"
 
     def put(name: str, text: str) -> str:
         lines.append(f"  %{name} = {text}")
         return f"%{name}"
 
     def fma(name: str, a: str, b: str, c: str) -> str:
-        return put(name, f"call {_VECTOR} @llvm.fma.v{WIDTH}f64({_VECTOR} {a}, {_VECTOR} {b}, {_VECTOR} {c})")
+        return put(name, f"call {vector} @llvm.fma.v{width}f64({vector} {a}, {vector} {b}, {vector} {c})")
 
     def op(name: str, what: str, a: str, b: str) -> str:
-        return put(name, f"{what} {_VECTOR} {a}, {b}")
+        return put(name, f"{what} {vector} {a}, {b}")
 
     def horner(name: str, z: str, coefficients: list[float]) -> str:
         value = constant(coefficients[-1])
@@ -68,13 +70,13 @@ def definition() -> str:
 
     # k and x - k pi/2
     shifted = fma("shifted", "%x", constant(2 / math.pi), constant(_ROUNDING))
-    quarter = put("quarter", f"bitcast {_VECTOR} {shifted} to {_WORDS}")
+    quarter = put("quarter", f"bitcast {vector} {shifted} to {integers}")
     k = op("k", "fsub", shifted, constant(_ROUNDING))
-    m = put("m", f"fneg {_VECTOR} {k}")
+    m = put("m", f"fneg {vector} {k}")
     first = fma("first", m, constant(P1), "%x")
     # first + m P2 without an error, however much of it cancels: the product, the sum, and what rounding took from both
     p = op("p", "fmul", m, constant(P2))
-    of_product = fma("of.product", m, constant(P2), put("minus.p", f"fneg {_VECTOR} {p}"))
+    of_product = fma("of.product", m, constant(P2), put("minus.p", f"fneg {vector} {p}"))
     r = op("r", "fadd", first, p)
     added = op("added", "fsub", r, first)
     of_first = op("of.first", "fsub", first, op("kept", "fsub", r, added))
@@ -88,52 +90,51 @@ def definition() -> str:
     sine = op("sine", "fadd", r, fma("below", t, w, cube))
     rest = op("rest", "fsub", op("one", "fsub", constant(1.0), w), half)  # what rounding took from w
     tail = fma("tail", op("zz", "fmul", z, z), horner("of.cosine", z, COSINE), rest)
-    cosine = op("cosine", "fadd", w, fma("tails", put("minus", f"fneg {_VECTOR} {r}"), t, tail))
+    cosine = op("cosine", "fadd", w, fma("tails", put("minus", f"fneg {vector} {r}"), t, tail))
     # by quarters
-    odd = put("odd", f"icmp ne {_WORDS} {put('bit', f'and {_WORDS} {quarter}, {words(1)}')}, {words(0)}")
+    odd = put("odd", f"icmp ne {integers} {put('bit', f'and {integers} {quarter}, {words(1)}')}, {words(0)}")
     results = []
     # the sine changes its sign in the quarters 2 and 3, the cosine in 1 and 2
-    following = put("following", f"add {_WORDS} {quarter}, {words(1)}")
+    following = put("following", f"add {integers} {quarter}, {words(1)}")
     for name, even, other, turn in (("sin", sine, cosine, quarter), ("cos", cosine, sine, following)):
-        value = put(f"{name}.value", f"select <{WIDTH} x i1> {odd}, {_VECTOR} {other}, {_VECTOR} {even}")
-        turned = put(f"{name}.turned", f"and {_WORDS} {turn}, {words(2)}")
-        sign = put(f"{name}.sign", f"shl {_WORDS} {turned}, {words(62)}")
-        bits = put(f"{name}.bits", f"bitcast {_VECTOR} {value} to {_WORDS}")
-        flipped = put(f"{name}.flipped", f"xor {_WORDS} {bits}, {sign}")
-        results.append(put(name, f"bitcast {_WORDS} {flipped} to {_VECTOR}"))
-    both = put("both", f"insertvalue {RESULT} poison, {_VECTOR} {results[0]}, 0")
-    lines.append(f"  %result = insertvalue {RESULT} {both}, {_VECTOR} {results[1]}, 1")
-    lines.append(f"  ret {RESULT} %result")
+        value = put(f"{name}.value", f"select <{width} x i1> {odd}, {vector} {other}, {vector} {even}")
+        turned = put(f"{name}.turned", f"and {integers} {turn}, {words(2)}")
+        sign = put(f"{name}.sign", f"shl {integers} {turned}, {words(62)}")
+        bits = put(f"{name}.bits", f"bitcast {vector} {value} to {integers}")
+        flipped = put(f"{name}.flipped", f"xor {integers} {bits}, {sign}")
+        results.append(put(name, f"bitcast {integers} {flipped} to {vector}"))
+    both = put("both", f"insertvalue {result} poison, {vector} {results[0]}, 0")
+    lines.append(f"  %result = insertvalue {result} {both}, {vector} {results[1]}, 1")
+    lines.append(f"  ret {result} %result")
     body = "\n".join(lines)
     return f"""\
-declare {_VECTOR} @llvm.fma.v{WIDTH}f64({_VECTOR}, {_VECTOR}, {_VECTOR})
-declare {_VECTOR} @llvm.fabs.v{WIDTH}f64({_VECTOR})
-define internal {RESULT} @{NAME}({_VECTOR} %x) noinline nounwind willreturn memory(none) {{
-  %size = call {_VECTOR} @llvm.fabs.v{WIDTH}f64({_VECTOR} %x)
-  %far = fcmp uge {_VECTOR} %size, {constant(LARGEST)}
-  %mask = bitcast <{WIDTH} x i1> %far to i{WIDTH}
-  %near = icmp eq i{WIDTH} %mask, 0
+declare {vector} @llvm.fma.v{width}f64({vector}, {vector}, {vector})
+define internal {result} @{NAME}.{width}({vector} %x) noinline nounwind willreturn memory(none) {{
+  %size = call {vector} @llvm.fabs.v{width}f64({vector} %x)
+  %far = fcmp uge {vector} %size, {constant(LARGEST)}
+  %mask = bitcast <{width} x i1> %far to i{width}
+  %near = icmp eq i{width} %mask, 0
   br i1 %near, label %here, label %elsewhere
 here:
 {body}
 elsewhere:
-{_by_the_library()}
+{_by_the_library(width)}
 }}
 """
 
 
-def _by_the_library() -> str:
+def _by_the_library(width: int) -> str:
     """The same one by one."""
-    lines = []
-    for j in range(WIDTH):
-        lines.append(f"%x{j} = extractelement {_VECTOR} %x, i32 {j}")
+    lines, vector, result = [], f"<{width} x double>", _result(width)
+    for j in range(width):
+        lines.append(f"%x{j} = extractelement {vector} %x, i32 {j}")
         for part, function in (("s", "sin"), ("c", "cos")):
             lines.append(f"%{part}{j} = call double @{external(function)}(double %x{j})")
             before = f"%{part}.{j - 1}" if j else "poison"
-            lines.append(f"%{part}.{j} = insertelement {_VECTOR} {before}, double %{part}{j}, i32 {j}")
-    lines.append(f"%slow.sines = insertvalue {RESULT} poison, {_VECTOR} %s.{WIDTH - 1}, 0")
-    lines.append(f"%slow = insertvalue {RESULT} %slow.sines, {_VECTOR} %c.{WIDTH - 1}, 1")
-    lines.append(f"ret {RESULT} %slow")
+            lines.append(f"%{part}.{j} = insertelement {vector} {before}, double %{part}{j}, i32 {j}")
+    lines.append(f"%slow.sines = insertvalue {result} poison, {vector} %s.{width - 1}, 0")
+    lines.append(f"%slow = insertvalue {result} %slow.sines, {vector} %c.{width - 1}, 1")
+    lines.append(f"ret {result} %slow")
     return "\n".join(f"  {line}" for line in lines)
 
 
@@ -142,13 +143,17 @@ def call(name: str, angles: list[str]) -> list[str]:
     lines, vector = [], "poison"
     for j in range(WIDTH):
         angle = angles[min(j, len(angles) - 1)]
-        lines.append(f"{name}.{j} = insertelement {_VECTOR} {vector}, double {angle}, i32 {j}")
+        lines.append(f"{name}.{j} = insertelement <{WIDTH} x double> {vector}, double {angle}, i32 {j}")
         vector = f"{name}.{j}"
-    lines.append(f"{name}.r = call {RESULT} @{NAME}({_VECTOR} {vector})")
-    lines += [f"{name}.{part} = extractvalue {RESULT} {name}.r, {i}" for i, part in enumerate("sc")]
-    return lines
+    return lines + call_vector(name, vector, WIDTH)
+
+
+def call_vector(name: str, angles: str, width: int) -> list[str]:
+    """The same for a vector of angles."""
+    lines = [f"{name}.r = call {_result(width)} @{NAME}.{width}(<{width} x double> {angles})"]
+    return lines + [f"{name}.{part} = extractvalue {_result(width)} {name}.r, {i}" for i, part in enumerate("sc")]
 
 
 def one_of(name: str, batch: str, part: str, j: int) -> str:
     """The line that takes the j-th sine ("s") or cosine ("c") from the result of `call`."""
-    return f"{name} = extractelement {_VECTOR} {batch}.{part}, i32 {j}"
+    return f"{name} = extractelement <{WIDTH} x double> {batch}.{part}, i32 {j}"

@@ -10,6 +10,7 @@ from dalembert.integrators.general_linear import GeneralLinear
 from dalembert.integrators.generalized_alpha import GeneralizedAlpha
 from dalembert.integrators.half_explicit import HalfExplicit
 from dalembert.integrators.hht import HHT
+from dalembert.integrators.iterated import Iterated
 from dalembert.integrators.lobatto import Lobatto
 from dalembert.integrators.modified_bdf import ModifiedBDF
 from dalembert.integrators.radau import Radau
@@ -25,6 +26,7 @@ __all__ = [
     "GeneralizedAlpha",
     "HalfExplicit",
     "Integrator",
+    "Iterated",
     "Lobatto",
     "ModifiedBDF",
     "Radau",

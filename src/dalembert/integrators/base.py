@@ -64,6 +64,8 @@ class StepEquations:
     matrix J of the step, and the estimate an expression of x, d and dx.
     ``every``: a fresh matrix in every iteration of Newton's method.
     ``cautious``: an old matrix is taken to contract no better than the worst one that is kept.
+    ``lanes``: (arguments, rates) of one stage of a method whose stages are iterated all at once, see `numerics.sweeps`;
+    the arguments are c, y, v, r. ``motion``: rate of y in terms of these arguments, on groups.
     """
 
     labels: list[str]
@@ -77,6 +79,8 @@ class StepEquations:
     every: bool = False
     cautious: bool = False
     jacobian: ca.SX | None = None
+    lanes: tuple[ca.SX, ca.SX] | None = None
+    motion: ca.SX | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +121,8 @@ class Integrator(ABC):
     self_starting: ClassVar[bool] = True
     # number of stages of an explicit method: its unknowns are their start values
     explicit_stages: ClassVar[int] = 0
+    # number of sweeps over the stages of a method that iterates them
+    sweeps: int = 0
     # for configuration spaces that are groups, too
     on_groups: ClassVar[bool] = False
     # report the multipliers of the step where the formulation does, not those of the reported q and v
@@ -177,6 +183,10 @@ class Integrator(ABC):
     @abstractmethod
     def coefficient_function(self) -> int:
         """Address of a native function (k, nodes available, nodes, out) -> status; see `numerics.runstate`."""
+
+    def formula(self) -> np.ndarray:
+        """Numbers of a method whose stages are iterated, see `numerics.sweeps`."""
+        return np.zeros(0)
 
     @abstractmethod
     def order_range(self, fixed: bool) -> tuple[int, int]:

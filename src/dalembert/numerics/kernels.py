@@ -16,7 +16,7 @@ from dalembert.model.point import Environment
 class Request:
     """A kernel wanted: ``out`` as a function of ``a`` and ``b``, evaluated in an environment.
 
-    ``rare``: called a few times in a run, or as an exception.
+    ``rare``: called a few times in a run, or as an exception. ``lanes``: at so many states at once, see `KernelSpec`.
     """
 
     name: str
@@ -25,6 +25,7 @@ class Request:
     out: ca.SX
     env: Environment | None = None
     rare: bool = False
+    lanes: int = 1
 
     @property
     def calls_python(self) -> bool:
@@ -44,7 +45,7 @@ def build_kernels(requests: Sequence[Request]) -> dict[str, Kernel]:
             specs.append(KernelSpec(r.name, r.a, ca.vertcat(r.b, *r.env.coefficients), r.out))
             specs.append(KernelSpec(f"{r.name}:arguments", r.a, r.b, ca.vertcat(*r.env.arguments)))
         else:
-            specs.append(KernelSpec(r.name, r.a, r.b, r.out, r.rare))
+            specs.append(KernelSpec(r.name, r.a, r.b, r.out, r.rare, r.lanes))
     native = compile_kernels(specs)
     return {r.name: _through_python(r, native) if r.calls_python else native[r.name] for r in requests}
 

@@ -30,6 +30,7 @@ from dalembert.numerics.runstate import (
     EXACT,
     FAILURES,
     FIXED,
+    FORMER_ERROR,
     H_ACCEPTED,
     H_MAX,
     IN_A_ROW,
@@ -171,7 +172,7 @@ def _integrate(run, step, stages, dense, multipliers, parameters, output):  # ty
                     run.whole[AT_ORDER] = 0
                 run.real[H] = h * min(ratio, 0.9)
                 continue
-            ratio = choose(run, step, stages, error)
+            ratio = choose(run, step, stages, max(error, run.real[FORMER_ERROR]))
             run.real[H] = h * ratio
         if run.whole[STORE_STEPS] == 1 or run.whole[N_EVENTS] > 0:
             # a copy: what is reported must not change what the next steps see

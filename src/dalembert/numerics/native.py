@@ -58,6 +58,61 @@ def call_coefficients(typingctx, address, k, available, nodes, orders, out):  # 
     return result(address, k, available, nodes, orders, out), code
 
 
+LANES = 8
+_CONTRACT = ("contract",)  # multiply and add in one where the processor can
+
+
+def _lanes(builder, address):  # type: ignore[no-untyped-def]
+    """The numbers at an address as a vector."""
+    kind = ir.VectorType(ir.DoubleType(), LANES)
+    return builder.load(builder.inttoptr(address, kind.as_pointer()), align=8)
+
+
+def _spread(builder, number):  # type: ignore[no-untyped-def]
+    """One number in all lanes."""
+    kind = ir.VectorType(ir.DoubleType(), LANES)
+    one = builder.insert_element(ir.Constant(kind, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+
+
+@intrinsic
+def mix(typingctx, values, matrix, base, slope, nodes, scale, out):  # type: ignore[no-untyped-def]
+    """out[j] = base + slope nodes[j] + scale sum_k values[k] matrix[k, j], all of them vectors of lanes at addresses."""
+
+    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        at_values, at_matrix, base_, slope_, at_nodes, scale_, at_out = args
+        total = None
+        for k in range(LANES):
+            at = builder.add(at_values, ir.Constant(_WORD, 8 * k))
+            number = builder.load(builder.inttoptr(at, ir.DoubleType().as_pointer()))
+            row = _lanes(builder, builder.add(at_matrix, ir.Constant(_WORD, 8 * LANES * k)))
+            product = builder.fmul(_spread(builder, number), row, flags=_CONTRACT)
+            total = product if total is None else builder.fadd(total, product, flags=_CONTRACT)
+        line = builder.fmul(_spread(builder, slope_), _lanes(builder, at_nodes), flags=_CONTRACT)
+        line = builder.fadd(line, _spread(builder, base_), flags=_CONTRACT)
+        product = builder.fmul(total, _spread(builder, scale_), flags=_CONTRACT)
+        result = builder.fadd(line, product, flags=_CONTRACT)
+        builder.store(result, builder.inttoptr(at_out, result.type.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    word, real = types.intp, types.float64
+    return types.void(word, word, real, real, word, real, word), code
+
+
+@intrinsic
+def lane_dot(typingctx, x, y):  # type: ignore[no-untyped-def]
+    """Sum of the products of two vectors of lanes at addresses."""
+
+    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        products = builder.fmul(_lanes(builder, args[0]), _lanes(builder, args[1]), flags=_CONTRACT)
+        parts = [builder.extract_element(products, ir.Constant(ir.IntType(32), j)) for j in range(LANES)]
+        while len(parts) > 1:  # in pairs
+            parts = [builder.fadd(parts[i], parts[i + 1]) for i in range(0, len(parts), 2)]
+        return parts[0]
+
+    return types.float64(types.intp, types.intp), code
+
+
 @intrinsic
 def call_getrf(typingctx, address, m, n, a, lda, pivots, info):  # type: ignore[no-untyped-def]
     """LAPACK dgetrf."""

@@ -59,8 +59,8 @@ EVENTS_PER_STEP = 2 * EVENT_PIECES  # of one function, at most
 # positions in Run.real
 (
     T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL, FACTORED_AT,
-    ESTIMATE_SCALE, SPACING, ROUNDING, SHARE,
-) = range(15)  # fmt: skip
+    ESTIMATE_SCALE, SPACING, ROUNDING, FORMER_ERROR, SHARE,
+) = range(16)  # fmt: skip
 N_ORDERS = 8  # orders 0 to 7, whose estimates are weighted by real[SHARE], real[SHARE + 1], ...
 N_REAL = SHARE + N_ORDERS
 # positions in Run.whole
@@ -70,9 +70,9 @@ N_REAL = SHARE + N_ORDERS
     TERMINAL, STORE_STEPS, CHUNK_END, COEFFICIENTS, EVENT_KERNEL, MONITOR, CHANGE_DATA, N_PAST, START, UPDATE, ERROR,
     RESERVE, SINCE_CHANGE, REGULAR, GRID_ORDER, SEEDED, BARRED_UNTIL, PENALTY, TROUBLE, GUARDED, RESPONSE, N_DENSE,
     PREPARED, INNER_POINTS, ROUGH_STEPS, N_LAST, EXPLICIT, PROJECT_STEPS, STARTING,
-    FORGETS,
-) = range(51)  # fmt: skip
-N_WHOLE = 51
+    FORGETS, LANE_KERNEL, MOTION_KERNEL, SWEEPS, N_MOVED, HELD, MADE, SWEPT,
+) = range(58)  # fmt: skip
+N_WHOLE = 58
 
 
 class Run(NamedTuple):
@@ -109,6 +109,8 @@ class Run(NamedTuple):
     places: np.ndarray  # blocks of the row that it is made from
     rank: np.ndarray  # memory of the watch on the rank of the constraints, see `numerics.rank`
     ranked: np.ndarray
+    formula: np.ndarray  # of a method whose stages are iterated, and its work space: see `numerics.sweeps`
+    lanes: np.ndarray
 
 
 class Output(NamedTuple):
@@ -127,7 +129,7 @@ _m8, _im = types.float64[:, ::1], types.int64[:, ::1]
 RUN_TYPE = types.NamedTuple(
     [
         _f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _im, _im, _i8, _f8, _f8, _i8, _m8, _im,
-        _f8, _f8, _m8, _m8, _i8, _f8, _i8,
+        _f8, _f8, _m8, _m8, _i8, _f8, _i8, _f8, _f8,
     ],
     Run,
 )  # fmt: skip

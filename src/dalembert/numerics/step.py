@@ -50,6 +50,7 @@ from dalembert.numerics.runstate import (
     GUARDED,
     HISTORY,
     IN_A_ROW,
+    LANE_KERNEL,
     MAX_ORDER,
     MONITOR,
     MOST_AGEING,
@@ -100,6 +101,7 @@ from dalembert.numerics.runstate import (
     copy,
 )
 from dalembert.numerics.stage import project_estimate, run_stage
+from dalembert.numerics.sweeps import iterate
 
 # Orders beyond 3 are unstable for weakly damped oscillations that the steps do not resolve. What they then amplify has
 # differences that do not fall with their order; such orders are left, and not tried again for a while.
@@ -200,8 +202,10 @@ def cause_of(code, otherwise):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def evaluate_stages(run, x, d, new):  # type: ignore[no-untyped-def]
+def evaluate_stages(run, x, d, new, h):  # type: ignore[no-untyped-def]
     """The stages of an explicit method, which are its start values."""
+    if run.whole[LANE_KERNEL] != 0:
+        return iterate(run, d, x, h)
     run.counters[RESIDUALS] += run.whole[EXPLICIT]
     if call_kernel(run.whole[START], d.ctypes.data, new.ctypes.data, x.ctypes.data) < 0:
         return NEWTON_USER_ERROR
@@ -242,7 +246,7 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     for i in range(n_past, new.size):  # accelerations are solved for where they are wanted, never extrapolated
         new[i] = 0.0
     if run.whole[EXPLICIT] > 0:
-        code = evaluate_stages(run, x, d, new)
+        code = evaluate_stages(run, x, d, new, h)
     else:
         set_weights(run, h, new)
         leading = c[0] if c[0] != 0.0 else 1.0 / h

@@ -23,6 +23,7 @@ from dalembert.numerics.compiled import fit, map_rows, row_scales, single_stage
 from dalembert.numerics.kernels import Request, build_kernels
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.multipliers import multiplier_stage
+from dalembert.numerics.native import LANES
 from dalembert.numerics.newton import AT_D, AT_LU, N_COUNTERS, N_DATA, N_MEMORY, PATTERN, Newton
 from dalembert.numerics.nonlinear import Nonlinear
 from dalembert.numerics.opening import N_BLOCKS, RATE
@@ -316,6 +317,11 @@ def assemble(
         requests.append(Request("update", step_system.x, step_system.d, equations.update))
     if equations.start is not None:
         requests.append(Request("start", step_system.d, predicted, equations.start))
+    if equations.lanes is not None:
+        arguments, rates = equations.lanes
+        requests.append(Request("lanes", arguments, step_system.d, rates, lanes=LANES))
+        if equations.motion is not None:
+            requests.append(Request("motion", arguments, step_system.d, equations.motion, lanes=LANES))
     if equations.error is not None:
         requests.append(Request("error", step_system.x, step_system.d, equations.error, step_system.env))
     if equations.response is not None:

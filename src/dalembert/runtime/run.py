@@ -14,7 +14,7 @@ from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator, Model
 from dalembert.integrators.explicit import STIFFNESS
 from dalembert.integrators.positions import LOW
-from dalembert.numerics import hermite, locate, runstate
+from dalembert.numerics import hermite, locate, runstate, sweeps
 from dalembert.numerics.compiled import evaluate, integrate, lay_out
 from dalembert.numerics.flat import flatten
 from dalembert.numerics.layout import Layout
@@ -220,7 +220,7 @@ def _prepare(
         event_values=np.zeros((runstate.EVENT_ROWS, 2 * options.event_rules.shape[1])),
         event_rules=options.event_rules.copy(), finished=np.zeros(n), watched=watched,
         seeds=np.zeros((0, n)), dense=np.zeros((hermite.N_DENSE_ROWS, n)), places=frame.places,
-        rank=rank, ranked=ranked,
+        rank=rank, ranked=ranked, formula=frame.formula, lanes=np.empty(frame.n_lanes),
     )  # fmt: skip
 
 
@@ -238,6 +238,8 @@ class _Frame:
     whole: np.ndarray
     watched: np.ndarray
     n_scratch: int
+    formula: np.ndarray
+    n_lanes: int
     power: np.ndarray
     controlled: np.ndarray
     source: np.ndarray
@@ -292,11 +294,17 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
         whole[runstate.INNER_POINTS] = hermite.INNER
     parts = {
         runstate.START: "start", runstate.UPDATE: "update", runstate.ERROR: "error", runstate.RESPONSE: "response",
+        runstate.LANE_KERNEL: "lanes", runstate.MOTION_KERNEL: "motion",
     }  # fmt: skip
     for position, name in parts.items():
         whole[position] = kernels[name].address if name in kernels else 0
     line = not (fixed and method.ramps and not method.one_step)
     whole[runstate.NODES] = runstate.HISTORY if line and method.regular else 2 if line else 1
+    formula, n_lanes = NOTHING, 0
+    if "lanes" in kernels:
+        moved = system.nv if system.nq else 0
+        formula, n_lanes = method.formula(), sweeps.work_size(moved, system.nv, system.nr)
+        whole[runstate.SWEEPS], whole[runstate.N_MOVED] = method.sweeps, moved
     bounded, together = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     if system.nq:  # numbers of a rotation count in absolute terms
         bounded[layout.slice("q")] = ~system.space.unbounded
@@ -309,7 +317,7 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
     # fixed steps: nothing to control, Newton is to solve to rounding level
     most = np.array([FIXED_RTOL, FIXED_ATOL] if fixed else [np.inf, np.inf])
     return _Frame(
-        real, whole, watched, max(n, _most(work)), *_tables(work, method, formulation), places, bounded, together, most,
+        real, whole, watched, max(n, _most(work)), formula, n_lanes, *_tables(work, method, formulation), places, bounded, together, most,
         int(line),
     )  # fmt: skip
 
