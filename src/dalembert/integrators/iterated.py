@@ -39,7 +39,7 @@ MOST_SWEEPS = 8  # more would not raise the order
 
 @cache
 def gauss_formula() -> np.ndarray:
-    """c, b, bA, barycentric weights, A and A^2 column by column, as `numerics.sweeps` takes them.
+    """c, barycentric weights, A, A^2, and what makes the end of a step, as `numerics.sweeps` takes them.
 
     By the discrete orthogonality of Legendre's polynomials at their zeros, which loses no digits:
     l_k(x) = b_k sum_n (2n + 1) P_n(c_k) P_n(x), shifted to [0, 1].
@@ -57,7 +57,9 @@ def gauss_formula() -> np.ndarray:
     for q in range(1, LANES + 1):  # C(s) [HW96, IV (5.2)]
         if not np.allclose(A @ c ** (q - 1), c**q / q, atol=1e-15, rtol=1e-14):
             raise ValueError(f"stage condition C({q}) is violated")
-    return np.concatenate([c, b, b @ A, barycentric, A.T.ravel(), (A @ A).T.ravel()])
+    end = np.zeros((LANES, LANES))
+    end[:, 0], end[:, 1] = b, b @ A
+    return np.concatenate([c, barycentric, A.T.ravel(), (A @ A).T.ravel(), end.ravel()])
 
 
 @register

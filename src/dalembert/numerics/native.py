@@ -10,6 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import get_cython_function_address, intrinsic
 
 # How the inner functions are compiled: no reference counting of array views (their owners are held by the caller, and
@@ -76,41 +77,70 @@ def _spread(builder, number):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def mix(typingctx, values, matrix, base, slope, nodes, scale, out):  # type: ignore[no-untyped-def]
-    """out[j] = base + slope nodes[j] + scale sum_k values[k] matrix[k, j], all of them vectors of lanes at addresses."""
+def mix(typingctx, n, values, matrix, scale, bases, constant, slope, nodes, out):  # type: ignore[no-untyped-def]
+    """out[i, j] = bases[i] (constant + slope nodes[j]) + scale sum_k values[i, k] matrix[k, j] for i < n.
+
+    Rows of ``values``, ``matrix`` and ``out`` and ``nodes`` are vectors of lanes; all arrays are given by address.
+    """
 
     def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        at_values, at_matrix, base_, slope_, at_nodes, scale_, at_out = args
-        total = None
-        for k in range(LANES):
-            at = builder.add(at_values, ir.Constant(_WORD, 8 * k))
-            number = builder.load(builder.inttoptr(at, ir.DoubleType().as_pointer()))
-            row = _lanes(builder, builder.add(at_matrix, ir.Constant(_WORD, 8 * LANES * k)))
-            product = builder.fmul(_spread(builder, number), row, flags=_CONTRACT)
-            total = product if total is None else builder.fadd(total, product, flags=_CONTRACT)
-        line = builder.fmul(_spread(builder, slope_), _lanes(builder, at_nodes), flags=_CONTRACT)
-        line = builder.fadd(line, _spread(builder, base_), flags=_CONTRACT)
-        product = builder.fmul(total, _spread(builder, scale_), flags=_CONTRACT)
-        result = builder.fadd(line, product, flags=_CONTRACT)
-        builder.store(result, builder.inttoptr(at_out, result.type.as_pointer()), align=8)
+        count, at_values, at_matrix, scale_, at_bases, constant_, slope_, at_nodes, at_out = args
+        real, row_size = ir.DoubleType(), ir.Constant(_WORD, 8 * LANES)
+
+        def number(address):  # type: ignore[no-untyped-def]
+            return _spread(builder, builder.load(builder.inttoptr(address, real.as_pointer()), align=8))
+
+        def plus(a, b, c):  # type: ignore[no-untyped-def]
+            return builder.fadd(c, builder.fmul(a, b, flags=_CONTRACT), flags=_CONTRACT)
+
+        # what stays in registers
+        factor = _spread(builder, scale_)
+        rows = [_lanes(builder, builder.add(at_matrix, ir.Constant(_WORD, 8 * LANES * k))) for k in range(LANES)]
+        rows = [builder.fmul(row, factor) for row in rows]
+        line = plus(_spread(builder, slope_), _lanes(builder, at_nodes), _spread(builder, constant_))
+        with cgutils.for_range(builder, count, intp=_WORD) as loop:
+            start = builder.add(at_values, builder.mul(loop.index, row_size))
+            base = number(builder.add(at_bases, builder.mul(loop.index, ir.Constant(_WORD, 8))))
+            parts = [builder.fmul(base, line, flags=_CONTRACT), None]
+            for k in range(LANES):
+                value = number(builder.add(start, ir.Constant(_WORD, 8 * k)))
+                product = builder.fmul(value, rows[k], flags=_CONTRACT)
+                before = parts[k % 2]
+                parts[k % 2] = product if before is None else builder.fadd(before, product, flags=_CONTRACT)
+            result = builder.fadd(*parts)
+            place = builder.add(at_out, builder.mul(loop.index, row_size))
+            builder.store(result, builder.inttoptr(place, result.type.as_pointer()), align=8)
         return context.get_dummy_value()
 
     word, real = types.intp, types.float64
-    return types.void(word, word, real, real, word, real, word), code
+    return types.void(word, word, word, real, word, real, real, word, word), code
 
 
 @intrinsic
-def lane_dot(typingctx, x, y):  # type: ignore[no-untyped-def]
-    """Sum of the products of two vectors of lanes at addresses."""
+def lagrange_lanes(typingctx, ratio, nodes, barycentric, out):  # type: ignore[no-untyped-def]
+    """out[k, j] = l_k(1 + ratio nodes[j]), Lagrange's polynomials of the nodes; rows are vectors of lanes."""
 
     def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        products = builder.fmul(_lanes(builder, args[0]), _lanes(builder, args[1]), flags=_CONTRACT)
-        parts = [builder.extract_element(products, ir.Constant(ir.IntType(32), j)) for j in range(LANES)]
-        while len(parts) > 1:  # in pairs
-            parts = [builder.fadd(parts[i], parts[i + 1]) for i in range(0, len(parts), 2)]
-        return parts[0]
+        ratio_, at_nodes, at_barycentric, at_out = args
+        real, product, apart = ir.DoubleType(), None, []
 
-    return types.float64(types.intp, types.intp), code
+        def number(address, k):  # type: ignore[no-untyped-def]
+            place = builder.inttoptr(builder.add(address, ir.Constant(_WORD, 8 * k)), real.as_pointer())
+            return _spread(builder, builder.load(place, align=8))
+
+        step = builder.fmul(_spread(builder, ratio_), _lanes(builder, at_nodes))
+        x = builder.fadd(step, _spread(builder, ir.Constant(real, 1.0)))
+        for k in range(LANES):
+            apart.append(builder.fsub(x, number(at_nodes, k)))
+            product = apart[k] if product is None else builder.fmul(product, apart[k])
+        for k in range(LANES):
+            row = builder.fdiv(builder.fmul(product, number(at_barycentric, k)), apart[k])
+            place = builder.add(at_out, ir.Constant(_WORD, 8 * LANES * k))
+            builder.store(row, builder.inttoptr(place, row.type.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    word = types.intp
+    return types.void(types.float64, word, word, word), code
 
 
 @intrinsic

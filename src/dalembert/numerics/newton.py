@@ -186,10 +186,10 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
         counters[RESIDUALS] += 1
         if by_rows:
             start = nw.whole[AT_LU] + (nw.whole[N_LU] if nw.real[BY_LAPACK] == 0.0 else nw.whole[NNZ]) + n
+            bounds = nw.real[start : start + n]
             satisfied = True
             for i in range(n):
-                bound = nw.real[start + i]
-                if bound >= 0.0 and not abs(F[i]) <= bound * grown:
+                if bounds[i] >= 0.0 and not abs(F[i]) <= bounds[i] * grown:
                     satisfied = False
             if satisfied:
                 return CONVERGED

@@ -202,12 +202,12 @@ def cause_of(code, otherwise):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def evaluate_stages(run, x, d, new, h):  # type: ignore[no-untyped-def]
+def evaluate_stages(run, x, d, last, h):  # type: ignore[no-untyped-def]
     """The stages of an explicit method, which are its start values."""
     if run.whole[LANE_KERNEL] != 0:
         return iterate(run, d, x, h)
     run.counters[RESIDUALS] += run.whole[EXPLICIT]
-    if call_kernel(run.whole[START], d.ctypes.data, new.ctypes.data, x.ctypes.data) < 0:
+    if call_kernel(run.whole[START], d.ctypes.data, last.ctypes.data, x.ctypes.data) < 0:
         return NEWTON_USER_ERROR
     total = 0.0
     for i in range(x.size):
@@ -221,33 +221,35 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
     n = run.whole[N_STEP]
     c = run.coefficients
     new = run.rows[run.slots[0]]
-    nodes = run.nodes.ctypes.data
     run.orders[0] = k
-    orders = run.orders.ctypes.data
-    if call_coefficients(run.whole[COEFFICIENTS], k, run.whole[NODES], nodes, orders, c.ctypes.data) != 0:
-        return NEWTON_FAILED
     t = run.nodes[0]
-    past, n_past = min(run.whole[NODES], HISTORY), run.whole[N_PAST]
+    n_past, start = run.whole[N_PAST], 2 + N_NUMBERS
     x, d = unknowns(step), data(step)
     d[0] = t
     d[1] = h
-    for i in range(N_NUMBERS):
-        d[2 + i] = c[i]
-    start = 2 + N_NUMBERS
-    if run.whole[N_LAST] > 0:
-        combine_changes(run, c, FIRST, past, d[start:], n_past)
-        combine_changes(run, c, SECOND, past, d[start + n_past :], n_past)
-    else:
-        combine(run, c, FIRST, past, 1, d[start:], n_past)
-        combine(run, c, SECOND, past, 1, d[start + n_past :], n_past)
-    for i in range(run.whole[N_LAST]):
-        d[start + 2 * n_past + i] = run.rows[run.slots[1], i]
-    combine(run, c, PREDICTOR, past, 1, new, n_past)
     for i in range(n_past, new.size):  # accelerations are solved for where they are wanted, never extrapolated
         new[i] = 0.0
-    if run.whole[EXPLICIT] > 0:
-        code = evaluate_stages(run, x, d, new, h)
+    if run.whole[EXPLICIT] > 0:  # sees the last row and nothing else
+        last = run.rows[run.slots[1]]
+        for i in range(n_past):
+            d[start + i] = last[i]
+        code = evaluate_stages(run, x, d, last, h)
     else:
+        nodes, orders = run.nodes.ctypes.data, run.orders.ctypes.data
+        if call_coefficients(run.whole[COEFFICIENTS], k, run.whole[NODES], nodes, orders, c.ctypes.data) != 0:
+            return NEWTON_FAILED
+        past = min(run.whole[NODES], HISTORY)
+        for i in range(N_NUMBERS):
+            d[2 + i] = c[i]
+        if run.whole[N_LAST] > 0:
+            combine_changes(run, c, FIRST, past, d[start:], n_past)
+            combine_changes(run, c, SECOND, past, d[start + n_past :], n_past)
+        else:
+            combine(run, c, FIRST, past, 1, d[start:], n_past)
+            combine(run, c, SECOND, past, 1, d[start + n_past :], n_past)
+        for i in range(run.whole[N_LAST]):
+            d[start + 2 * n_past + i] = run.rows[run.slots[1], i]
+        combine(run, c, PREDICTOR, past, 1, new, n_past)
         set_weights(run, h, new)
         leading = c[0] if c[0] != 0.0 else 1.0 / h
         if not abs(leading / run.real[FACTORED_AT] - 1.0) <= MOST_CHANGE:
