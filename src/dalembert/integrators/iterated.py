@@ -113,6 +113,10 @@ class Iterated(Integrator):
     def hermite_order(self) -> int:  # type: ignore[override]
         return self.order
 
+    @property
+    def start_order(self) -> int:  # type: ignore[override]
+        return self.order
+
     def order_range(self, fixed: bool) -> tuple[int, int]:
         """The order of the error estimate."""
         return self.order - 1, self.order - 1

@@ -161,5 +161,5 @@ def lay_out() -> Callable[..., float]:
 def first_step() -> Callable[..., float]:
     """A first step size; flat."""
     f8, m8, i8, real = types.float64[::1], types.float64[:, ::1], types.int64[::1], types.float64
-    signature = real(STAGE_TYPE, real, real, real, f8, f8, f8, f8, i8, i8, real, i8, m8)
+    signature = real(STAGE_TYPE, real, real, real, types.int64, f8, f8, f8, f8, i8, i8, real, i8, m8)
     return compile_flat(_first_step, signature)

@@ -15,6 +15,7 @@ from dalembert.numerics.stage import run_stage
 # positions in the array of blocks: where q, v and a begin, their numbers, and the kernel of q' (0: q' = v)
 Q, V, A, N_Q, N_V, RATE = range(6)
 N_BLOCKS = 6
+CAUTION = 0.2  # a first step that is too long costs more than a few that are too short
 
 
 @inner
@@ -99,11 +100,12 @@ def _size(x, row, rtol, atol, index, n, squares, stack):  # type: ignore[no-unty
 
 
 def _first_step(  # type: ignore[no-untyped-def]
-    multipliers, t, span, max_step, row, data, rtol, atol, index, blocks, tolerance, counters, work
+    multipliers, t, span, max_step, order, row, data, rtol, atol, index, blocks, tolerance, counters, work
 ):
-    """First step of a first-order method [HNW93], signed: 0.1 of the error that its second derivatives allow.
+    """First step of a method of some order, signed.
 
-    ``work`` (4, n + extra unknowns).
+    Of order 1: 0.1 of the error that second derivatives allow. Of higher order: what they suggest for its derivatives
+    [HNW93, II.4], with some caution. ``work`` (4, n + extra unknowns).
     """
     n, m = row.size, blocks[N_Q] + blocks[N_V]
     d1, trial, d2, extra = work[0, :n], work[1, :n], work[2, :n], work[3]
@@ -126,7 +128,9 @@ def _first_step(  # type: ignore[no-untyped-def]
         d2[i] = (d2[i] - d1[i]) / guess
     curvature = _size(d2, row, rtol, atol, index, m, extra, trial)
     h = np.sqrt(0.1 / curvature) if curvature > 0.0 else 1e-3 * length
-    return direction * min(h, 1e-2 * length, max_step)
+    if order > 1 and curvature > 0.0:
+        h = max(h, CAUTION * (0.01 / max(rate, curvature)) ** (1.0 / (order + 1)))
+    return direction * min(h, (1e-2 if order == 1 else 3e-2) * length, max_step)
 
 
 def _lay_out(  # type: ignore[no-untyped-def]

@@ -17,7 +17,11 @@ close to zero.
 Where little changes, not every step is looked at, since a factorisation may be needed for it: between two looks sigma
 may be expected to change by a tenth of itself and x to turn by 0.3, at the largest rate seen lately, so that the looks
 come closer and closer together on the way to a zero, and not too late after a moment of rest. What happened between two
-looks is judged from the last row seen. Suspicions are looked into by `runtime.singular`, outside of the compiled loop.
+looks is judged from the last row seen.
+
+Long steps turn bodies, and x with them, by more than a right angle. Where the way from look to look can be
+interpolated, x is then followed along it in smaller pieces before anything is suspected. Suspicions are looked into by
+`runtime.singular`, outside of the compiled loop.
 
 [BBMN91] A. Bunse-Gerstner, R. Byers, V. Mehrmann, N. K. Nichols, Numerical computation of an analytic singular value
          decomposition of a matrix valued function, Numer. Math. 60 (1991) 1-39.
@@ -27,6 +31,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dalembert.numerics.dense import convert, enter_chart
+from dalembert.numerics.hermite import AT_Q, AT_V, HERMITE, LEFT, LIFT, RIGHT, TRIAL, cubic
+from dalembert.numerics.hermite import N_V as SIZE_V
 from dalembert.numerics.native import inlined, inner
 from dalembert.numerics.newton import (
     AT_DX,
@@ -40,6 +47,7 @@ from dalembert.numerics.newton import (
     factorize,
     unknowns,
 )
+from dalembert.numerics.runstate import copy
 from dalembert.numerics.stage import INDEX, N_INDEX
 
 # positions in Run.ranked: constraints watched (0: none), where they begin among the equations and unknowns of the
@@ -58,6 +66,8 @@ SETTLED = 0.999  # cosine between the nu of two steps that need not be told apar
 NEAR_ZERO = 0.05  # of the sigmas beside it, where a parabola counts as touching zero
 CHANGE, TURN, MOST_PASSED = 0.1, 0.3, 8  # of sigma (relative) and x (angle) from look to look; steps not looked at
 MEMORY = 0.8  # of the rate, from look to look
+PIECES = 6  # of the way between two looks on which x is followed
+SMALLER = 0.3  # a sigma that falls below this part of those at the ends may be on its way to zero
 
 
 def memory(scale: np.ndarray, begin: int, nv: int, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -109,6 +119,66 @@ def least_vector(run, nw):  # type: ignore[no-untyped-def]
 
 
 @inner
+def interpolate(run, s, h, out):  # type: ignore[no-untyped-def]
+    """Row at a part s of the way of length h between the last two looks: positions by Hermite's cubic, on groups by a
+    steady motion (in the chart of `dense`, which has both rows)."""
+    n, begin, places = out.size, PARTS + 4 * run.ranked[COUNT] + run.ranked[N_V], run.places
+    new, old = run.rank[begin : begin + n], run.rank[begin + n : begin + 2 * n]
+    for i in range(n):
+        out[i] = (1.0 - s) * old[i] + s * new[i]
+    for j in range(places[SIZE_V]):
+        iq, iv = places[AT_Q] + j, places[AT_V] + j
+        if places[LIFT] != 0:
+            out[iq] = s * run.dense[RIGHT, iq]
+        else:
+            out[iq] = cubic(old[iq], h * old[iv], new[iq], h * new[iv], s)[0]
+    convert(run, LIFT, out)
+
+
+@inner
+def followed(run, multipliers):  # type: ignore[no-untyped-def]
+    """True if x, as it was at the last look, leads to the one of this look without turning round or growing much."""
+    if run.places[HERMITE] == 0 or run.places[AT_Q] == run.places[AT_V]:
+        return False
+    m, nv, n = run.ranked[COUNT], run.ranked[N_V], run.finished.size
+    x, begin, nw, row = PARTS + 4 * m, PARTS + 4 * m + nv, multipliers.newton, run.dense[TRIAL]
+    t, h = run.rank[TIMES + 1], run.rank[TIMES] - run.rank[TIMES + 1]
+    if run.places[LIFT] != 0:
+        copy(run.rank[begin + n : begin + 2 * n], run.dense[LEFT])
+        copy(run.rank[begin : begin + n], run.dense[RIGHT])
+        enter_chart(run, h)
+    least = min(run.rank[SIGMA], 1.0 / least_vector(run, nw))
+    before = run.scratch[1]
+    for i in range(nv):
+        before[i] = run.rank[x + i]
+    for piece in range(1, PIECES + 1):
+        s = piece / PIECES
+        interpolate(run, s, h, row)
+        if not prepared(run, multipliers, t + s * h, row):
+            return False
+        size, along, dx = least_vector(run, nw), 0.0, nw.whole[AT_DX] + run.ranked[BEGIN] + m
+        for i in range(nv):
+            along += nw.real[dx + i] * before[i]
+            before[i] = nw.real[dx + i]
+        if not (along > 0.0 and size * least * SMALLER < 1.0):
+            return False
+    return True
+
+
+@inner
+def prepared(run, multipliers, t, row):  # type: ignore[no-untyped-def]
+    """Factorise the equations for accelerations and multipliers at a row; False if that fails."""
+    nw = multipliers.newton
+    x, d = unknowns(nw), data(nw)
+    d[0] = t
+    for i in range(row.size):
+        d[1 + i] = row[i]
+    for i in range(multipliers.whole[N_INDEX]):
+        x[i] = row[multipliers.whole[INDEX + i]]
+    return factorize(nw, TRUST_LIMIT, run.ranked[COUNTED:]) == CONVERGED
+
+
+@inner
 def remember(run, t, row):  # type: ignore[no-untyped-def]
     """Keep a row that is looked at, and those of the looks before it."""
     n, begin = row.size, PARTS + 4 * run.ranked[COUNT] + run.ranked[N_V]
@@ -128,16 +198,9 @@ def look(run, multipliers, t, row, factorized):  # type: ignore[no-untyped-def]
     run.ranked[PASSED] = 0
     remember(run, t, row)
     nw = multipliers.newton
-    if not factorized:
-        x, d = unknowns(nw), data(nw)
-        d[0] = t
-        for i in range(row.size):
-            d[1 + i] = row[i]
-        for i in range(multipliers.whole[N_INDEX]):
-            x[i] = row[multipliers.whole[INDEX + i]]
-        if factorize(nw, TRUST_LIMIT, run.ranked[COUNTED:]) != CONVERGED:
-            run.ranked[SUSPECT], run.ranked[SEEN] = SINGULAR_STEP, 0
-            return
+    if not factorized and not prepared(run, multipliers, t, row):
+        run.ranked[SUSPECT], run.ranked[SEEN] = SINGULAR_STEP, 0
+        return
     dx, nu, mix, fresh = nw.whole[AT_DX] + begin, PARTS + m, PARTS + 2 * m, PARTS + 3 * m
     old = PARTS + 4 * m
     size = least_vector(run, nw)
@@ -153,7 +216,10 @@ def look(run, multipliers, t, row, factorized):  # type: ignore[no-untyped-def]
         run.ranked[SUSPECT], run.ranked[SEEN] = SINGULAR_STEP, 0
         return
     if turned < 0.0:
-        run.ranked[SUSPECT] = TURNED
+        if not followed(run, multipliers):
+            run.ranked[SUSPECT] = TURNED
+        prepared(run, multipliers, t, row)
+        least_vector(run, nw)
     near = size * run.rank[SIGMA]  # the old sigma over the new one
     angle = np.sqrt(2.0 * max(0.0, 1.0 - turned * run.rank[SIGMA] / size))
     kept, total = 0.0, 0.0

@@ -233,14 +233,14 @@ def values_at(work: Workspace, t: float, row: np.ndarray) -> At:
     return at
 
 
-def first_step(given: float | None, work: Workspace, row: np.ndarray, options: Options) -> float:
-    """First step of a first-order method, signed: the one given, or one that the second derivatives suggest."""
+def first_step(given: float | None, work: Workspace, method: Integrator, row: np.ndarray, options: Options) -> float:
+    """First step, signed: the one given, or one that the second derivatives suggest."""
     span = options.t1 - options.t0
     if given is not None:
         return float(np.sign(span) * min(arguments.positive("first_step", given), abs(span)))
     assembly, stage = work.assembly, work.multipliers
     out = compiled.first_step()(
-        *stage.newton, stage.whole, stage.real, options.t0, span, options.max_step, row, work.data(options.t0),
+        *stage.newton, stage.whole, stage.real, options.t0, span, options.max_step, method.start_order, row, work.data(options.t0),
         options.rtol, options.atol, assembly.differential, assembly.blocks,
         work.multiplier_tolerance, np.zeros(N_COUNTERS, dtype=np.int64), np.empty((4, row.size + stage.real.size + 1)),
     )  # fmt: skip

@@ -263,7 +263,7 @@ def prepare(start: Start, plan: Plan, steps: int, evaluated: int, before: Sequen
     options.leaving, options.event_noise = events.leaving(
         options.t0, row, start.p, start.happened, start.sides, direction
     )
-    options.first_step = first_step(start.first_step, work, row, options)
+    options.first_step = first_step(start.first_step, work, method, row, options)
     starter = make_starter(work, form, options, row) if starts_better(method, form, options) else None
     return Segment(start, work, options, events, row, starter, stop, time.perf_counter() - begin)
 
