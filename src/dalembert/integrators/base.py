@@ -65,7 +65,7 @@ class StepEquations:
     ``every``: a fresh matrix in every iteration of Newton's method.
     ``cautious``: an old matrix is taken to contract no better than the worst one that is kept.
     ``lanes``: (arguments, rates) of one stage of a method whose stages are iterated all at once, see `numerics.sweeps`;
-    the arguments are c, y, v, r. ``motion``: rate of y in terms of these arguments, on groups.
+    the arguments are c, r, v, q - q_n (on groups q), the rates those of v and r (on groups of q, too).
     """
 
     labels: list[str]
@@ -80,7 +80,6 @@ class StepEquations:
     cautious: bool = False
     jacobian: ca.SX | None = None
     lanes: tuple[ca.SX, ca.SX] | None = None
-    motion: ca.SX | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,15 +3,17 @@
 [HS90] P. J. van der Houwen, B. P. Sommeijer, Parallel iteration of high-order Runge-Kutta methods with stepsize
        control, J. Comput. Appl. Math. 29 (1990) 111-127.
 [HW96] E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer 1996, IV.5.
-[M98]  H. Munthe-Kaas, Runge-Kutta methods on Lie groups, BIT 38 (1998) 92-111.
 
-    V_i = v + h sum_j a_ij A_j,   y_i = h c_i v + h^2 sum_jk a_ij a_jk A_k,   Q_i = q + y_i
+    V_i = v + h sum_j a_ij A_j,   Q_i = q + h c_i v + h^2 sum_jk a_ij a_jk A_k
     [M G^T; G 0] (A_i, L_i) = (f, gamma)(t + c_i h, Q_i, V_i)
 
-on the index-1 form; on a group Q_i = q exp(y_i), y_i = h sum_j a_ij T(y_j)^-1 V_j. Stages do not wait for each other:
-all of them are evaluated in one pass, which takes little longer than one of them. Sweeps start from the polynomial
-through the accelerations of the last step. That makes errors of order 8 in the accelerations, and every sweep gains
-one: with m sweeps positions, velocities and multipliers are of order 8 + m, at most 16, that of the collocation method.
+on the index-1 form. Stages do not wait for each other: all of them are evaluated in one pass, which takes little longer
+than one of them. Sweeps start from the polynomial through the accelerations of the last step. That makes errors of
+order 8 in the accelerations, and every sweep gains one: with m sweeps positions, velocities and multipliers are of
+order 8 + m, at most 16, that of the collocation method.
+
+On a group the numbers that q is stored in are integrated, q' = rate(q, v), which needs no exponentials and takes
+polynomials on from step to step; what leaves the group, an error of the step, is then removed.
 """
 
 from __future__ import annotations
@@ -26,7 +28,6 @@ from numpy.polynomial import legendre
 
 from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.base import Integrator, StepData, StepEquations, register
-from dalembert.integrators.explicit_stages import motion_rate, moved
 from dalembert.integrators.stages import last_row_function
 from dalembert.model.point import Environment
 from dalembert.model.system import System
@@ -35,6 +36,7 @@ from dalembert.numerics.native import LANES
 from dalembert.status import OptionError
 
 MOST_SWEEPS = 8  # more would not raise the order
+CORRECTIONS = 4  # of numbers off a group, each squares how far they are
 
 
 @cache
@@ -128,8 +130,8 @@ class Iterated(Integrator):
         return gauss_formula()
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
-        """What the sweeps compute: the motion y, the changes of v and r, and their errors."""
-        sizes = {"y": system.nv if system.nq else 0, "dv": system.nv, "dr": system.nr}
+        """What the sweeps compute: the changes of q, v and r, and their errors."""
+        sizes = {"dq": system.nq, "dv": system.nv, "dr": system.nr}
         return [Unknown(f"{of}{name}", size, False) for of in ("", "error_") for name, size in sizes.items()]
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
@@ -149,15 +151,15 @@ class Iterated(Integrator):
                 "elimination. Use BDF or Radau."
             )
         sizes = [u.size for u in self.unknowns(system, formulation)]
-        y, dv, dr, e_y, e_v, e_r = ca.vertsplit(x, np.cumsum([0, *sizes]).tolist())
+        dq, dv, dr, *errors = ca.vertsplit(x, np.cumsum([0, *sizes]).tolist())
         old = {u.name: data.first[layout.slice(u.name)] for u in self.carried(system, formulation)}
-        new = moved(system, old, {"k": y, "a": dv, "r_dot": dr})
-        error = {"q": ca.SX(system.space.rate(new["q"], e_y)) if system.nq else old["q"], "v": e_v, "r": e_r}
+        new = {"q": on_space(system, old["q"] + dq), "v": old["v"] + dv, "r": old["r"] + dr}
 
-        c, stage_y, stage_v, stage_r = (ca.SX.sym(n, k) for n, k in zip("cyvr", [1, *sizes[:3]], strict=True))
-        stage = moved(system, old, {"k": stage_y, "a": stage_v - old["v"], "r_dot": stage_r - old["r"]})
-        rates = data.accelerate(data.t - h + c * h, stage["q"], stage_v, stage_r, data.p)
-        motion = None if system.space.flat or not system.nq else ca.densify(motion_rate(system, stage_y, stage_v))
+        c, r, v, q = (ca.SX.sym(n, k) for n, k in zip("crvq", [1, *reversed(sizes[:3])], strict=True))
+        flat = system.space.flat or not system.nq
+        rates = [*data.accelerate(data.t - h + c * h, old["q"] + q if flat else q, v, r, data.p)]
+        if not flat:
+            rates.append(ca.SX(system.space.rate(q, v)))
 
         def row(parts: dict[str, ca.SX]) -> ca.SX:
             return ca.densify(ca.vertcat(*[parts[u.name] for u in self.carried(system, formulation)]))
@@ -168,10 +170,18 @@ class Iterated(Integrator):
             rows=ca.SX.ones(x.numel(), 1),
             columns=ca.SX.ones(x.numel(), 1),
             update=row(new),
-            error=row(error),
-            lanes=(ca.vertcat(c, stage_y, stage_v, stage_r), ca.densify(ca.vertcat(*rates))),
-            motion=motion,
+            error=row(dict(zip("qvr", errors, strict=True))),
+            lanes=(ca.vertcat(c, r, v, q), ca.densify(ca.vertcat(*rates))),
         )
 
     def coefficient_function(self) -> int:
         return last_row_function()
+
+
+def on_space(system: System, q: ca.SX) -> ca.SX:
+    """The element of a group that numbers close to it mean: Newton's method for the nearest one."""
+    if system.space.flat or not system.nq:
+        return q
+    for _ in range(CORRECTIONS):
+        q = ca.SX(system.space.correct(q))
+    return q

@@ -6,11 +6,12 @@
 A method brings a formula (`FORMULA` numbers: nodes c, weights b and bA, the matrices A and A^2 of collocation) and a
 kernel that evaluates accelerations and rates at `LANES` states in one pass (see `compiler.lanes`). A sweep is
 
-    V = v + h A a,   y = h c v + h^2 A^2 a,   a = a(t + c h, q exp(y), V)
+    V = v + h A a,   Q = q + h c v + h^2 A^2 a,   a = a(t + c h, Q, V)
 
-on a group y = h A k, k = T(y)^-1 V, instead, iterated by itself. Sweeps begin with the polynomial through the
-accelerations of the last step, extrapolated; each of them gains an order, up to that of the collocation method. In the
-first step, where there is nothing to extrapolate, there are `LANES` - 1 more of them.
+Where q' is not v, on a group, the rates k = q' of the stored numbers are iterated, too: Q = q + h A k; and so are those
+of r. Sweeps begin with the polynomials through the rates of the last step, extrapolated; each of them gains an order,
+up to that of the collocation method. In the first step, where there is nothing to extrapolate, there are `LANES` - 1
+more of them.
 
 What the last sweep has changed is the estimate of the error. If it is too large although sweeps contract, a few more
 are made: that is less than to begin the step anew.
@@ -21,16 +22,16 @@ from __future__ import annotations
 import numpy as np
 
 from dalembert.numerics.control import weighted_norm
-from dalembert.numerics.hermite import AT_R, AT_V, N_R, N_V
+from dalembert.numerics.hermite import AT_Q, AT_R, AT_V, N_R, N_V
 from dalembert.numerics.native import LANES, call_kernel, inlined, inner, lagrange_lanes, mix
 from dalembert.numerics.newton import CONVERGED, NOT_FINITE, RESIDUALS, USER_ERROR
 from dalembert.numerics.runstate import (
+    AMBIENT,
     ESTIMATE_SCALE,
     FORMER_ERROR,
     HELD,
     LANE_KERNEL,
     MADE,
-    MOTION_KERNEL,
     N_MOVED,
     N_NUMBERS,
     STEPS,
@@ -45,12 +46,11 @@ AA, END = A + LANES * LANES, A + 2 * LANES * LANES
 FORMULA = END + LANES * LANES
 MOST_MORE = 3  # sweeps beyond those planned
 HOPELESS = 1e3  # an error that they will not make small
-INNER_FIRST, INNER_LATER = 5, 2  # of y alone, on groups, before the first evaluation of a step and before later ones
 
 
-def work_size(n_moved: int, nv: int, nr: int) -> int:
-    """Numbers in Run.lanes: a matrix, the arguments of the kernel, three sets of rates, the rates of y."""
-    return LANES * (LANES + 1 + 2 * n_moved + nv + nr + 3 * (nv + nr))
+def work_size(n_moved: int, nv: int, nr: int, ambient: bool) -> int:
+    """Numbers in Run.lanes: a matrix, the arguments of the kernel, three sets of rates."""
+    return LANES * (LANES + 1 + n_moved + nv + nr + 3 * (nv + nr + (n_moved if ambient else 0)))
 
 
 @inner
@@ -59,15 +59,6 @@ def put(values, first, n, out, start):  # type: ignore[no-untyped-def]
     for i in range(n):
         for j in range(LANES):
             out[start + LANES * i + j] = values[first + i]
-
-
-@inner
-def move(run, d, h, y, k, count):  # type: ignore[no-untyped-def]
-    """y = h A k, k = T(y)^-1 V, so many times."""
-    start, f = run.lanes.ctypes.data, run.formula.ctypes.data
-    for _ in range(count):
-        call_kernel(run.whole[MOTION_KERNEL], start + 8 * LANES * LANES, d.ctypes.data, start + 8 * k)
-        mix(run.whole[N_MOVED], start + 8 * k, f + 8 * A, h, start, 0.0, 0.0, f, start + 8 * y)
 
 
 @inlined
@@ -80,18 +71,17 @@ def last_change(run, h, ends, old, nv):  # type: ignore[no-untyped-def]
 
 @inner
 def iterate(run, d, x, h):  # type: ignore[no-untyped-def]
-    """Changes of (y, v, r) in a step and their errors, into x. Returns a code of newton()."""
+    """Changes of (q, v, r) in a step and their errors, into x. Returns a code of newton()."""
     w, start, f, in_d = run.lanes, run.lanes.ctypes.data, run.formula.ctypes.data, d.ctypes.data
-    nv, nr, ny = run.places[N_V], run.places[N_R], run.whole[N_MOVED]
-    n, group = nv + nr, run.whole[MOTION_KERNEL] != 0
-    last = 2 + N_NUMBERS  # the last row in d
-    at_v, at_r = last + run.places[AT_V], last + run.places[AT_R]
-    c = LANES * LANES  # behind the matrix: the arguments c, y, V, r of the kernel
-    y = c + LANES
-    V = y + LANES * ny
-    r = V + LANES * nv
-    ring = r + LANES * nr
-    k = ring + 3 * LANES * n
+    nv, nr, ny, ambient = run.places[N_V], run.places[N_R], run.whole[N_MOVED], run.whole[AMBIENT] == 1
+    n = nv + nr + (ny if ambient else 0)
+    row = 2 + N_NUMBERS  # the last row in d
+    at_q, at_v, at_r = row + run.places[AT_Q], row + run.places[AT_V], row + run.places[AT_R]
+    c = LANES * LANES  # behind the matrix: the arguments c, r, V and y (Q if it is ambient) of the kernel
+    r = c + LANES
+    V = r + LANES * nr
+    y = V + LANES * nv
+    ring = y + LANES * ny  # of three sets of rates: of v, r, and of Q if it is ambient
     if run.whole[SWEPT] > 0 and run.whole[SWEPT] == run.whole[STEPS]:  # the last attempt was accepted
         run.whole[HELD] = run.whole[MADE]
     run.whole[SWEPT] = run.whole[STEPS] + 1
@@ -103,12 +93,16 @@ def iterate(run, d, x, h):  # type: ignore[no-untyped-def]
     if held > 0:
         before = start + 8 * (ring + LANES * n * (held - 1))
         lagrange_lanes(h / (run.nodes[1] - run.nodes[2]), f, f + 8 * BARYCENTRIC, start)
-        mix(n, before, start, 1.0, start, 0.0, 0.0, f, start + 8 * new)
+        mix(n, before, start, 1.0, in_d, 0.0, 0.0, f, start + 8 * new)
     else:  # rates at the beginning of the step
-        for j in range(LANES * (1 + ny)):
+        for j in range(LANES):
             w[c + j] = 0.0
-        put(d, at_v, nv, w, V)
+        for j in range(LANES * ny):
+            w[y + j] = 0.0
         put(d, at_r, nr, w, r)
+        put(d, at_v, nv, w, V)
+        if ambient:
+            put(d, at_q, ny, w, y)
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
             return USER_ERROR
         planned += LANES - 1
@@ -120,12 +114,10 @@ def iterate(run, d, x, h):  # type: ignore[no-untyped-def]
         mix(nv, start + 8 * new, f + 8 * A, h, in_d + 8 * at_v, 1.0, 0.0, f, start + 8 * V)
         if nr > 0:
             mix(nr, start + 8 * (new + LANES * nv), f + 8 * A, h, in_d + 8 * at_r, 1.0, 0.0, f, start + 8 * r)
-        if not group:
-            mix(ny, start + 8 * new, f + 8 * AA, h * h, in_d + 8 * at_v, 0.0, h, f, start + 8 * y)
+        if ambient:
+            mix(ny, start + 8 * (new + LANES * (nv + nr)), f + 8 * A, h, in_d + 8 * at_q, 1.0, 0.0, f, start + 8 * y)
         else:
-            if done == 0:
-                mix(ny, start + 8 * V, f + 8 * A, h, start, 0.0, 0.0, f, start + 8 * y)
-            move(run, d, h, y, k, INNER_FIRST if done == 0 else INNER_LATER)
+            mix(ny, start + 8 * new, f + 8 * AA, h * h, in_d + 8 * at_v, 0.0, h, f, start + 8 * y)
         new, old = old, new
         first, second = second, first
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
@@ -133,14 +125,10 @@ def iterate(run, d, x, h):  # type: ignore[no-untyped-def]
         done += 1
         if done < planned:
             continue
-        if group:  # y and its rates that belong to the last accelerations, before V makes room for the ends
-            mix(nv, start + 8 * new, f + 8 * A, h, in_d + 8 * at_v, 1.0, 0.0, f, start + 8 * V)
-            move(run, d, h, y, k, INNER_LATER)
-            call_kernel(run.whole[MOTION_KERNEL], start + 8 * c, in_d, start + 8 * k)
-            mix(ny, start + 8 * k, f + 8 * END, h, start, 0.0, 0.0, f, start + 8 * k)
-        mix(n, start + 8 * new, f + 8 * END, 1.0, start, 0.0, 0.0, f, start + 8 * V)
-        mix(n, start + 8 * old, f + 8 * END, 1.0, start, 0.0, 0.0, f, start + 8 * old)
-        former, error = error, last_change(run, h, V, old, nv)
+        # the end of the step, in the place of the arguments and of the rates before
+        mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * r)
+        mix(n, start + 8 * old, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * old)
+        former, error = error, last_change(run, h, r, old, nv)
         if error <= 1.0 or not error < HOPELESS:
             break
         if done == planned:
@@ -150,14 +138,18 @@ def iterate(run, d, x, h):  # type: ignore[no-untyped-def]
             break
     run.whole[MADE] = first
     run.counters[RESIDUALS] += LANES * done
-    total = 0.0
-    for i in range(ny):
+    total, half = 0.0, ny + nv + nr
+    for i in range(nv + nr):
         at = LANES * i
-        x[i] = w[k + at] if group else h * (d[at_v + i] + h * w[V + at + 1])
-        x[ny + n + i] = h * h * (w[V + at + 1] - w[old + at + 1])
-    for i in range(n):
-        at = LANES * i
-        x[ny + i] = h * w[V + at]
-        x[2 * ny + n + i] = h * (w[V + at] - w[old + at])
+        x[ny + i] = h * w[r + at]
+        x[half + ny + i] = h * (w[r + at] - w[old + at])
         total += x[ny + i]
+    for i in range(ny):
+        if ambient:
+            at = LANES * (nv + nr + i)
+            x[i], x[half + i] = h * w[r + at], h * (w[r + at] - w[old + at])
+        else:
+            at = LANES * i + 1
+            x[i], x[half + i] = h * (d[at_v + i] + h * w[r + at]), h * h * (w[r + at] - w[old + at])
+        total += x[i]
     return CONVERGED if np.isfinite(total) else NOT_FINITE

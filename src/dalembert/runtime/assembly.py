@@ -320,8 +320,6 @@ def assemble(
     if equations.lanes is not None:
         arguments, rates = equations.lanes
         requests.append(Request("lanes", arguments, step_system.d, rates, lanes=LANES))
-        if equations.motion is not None:
-            requests.append(Request("motion", arguments, step_system.d, equations.motion, lanes=LANES))
     if equations.error is not None:
         requests.append(Request("error", step_system.x, step_system.d, equations.error, step_system.env))
     if equations.response is not None:

@@ -294,7 +294,7 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
         whole[runstate.INNER_POINTS] = hermite.INNER
     parts = {
         runstate.START: "start", runstate.UPDATE: "update", runstate.ERROR: "error", runstate.RESPONSE: "response",
-        runstate.LANE_KERNEL: "lanes", runstate.MOTION_KERNEL: "motion",
+        runstate.LANE_KERNEL: "lanes",
     }  # fmt: skip
     for position, name in parts.items():
         whole[position] = kernels[name].address if name in kernels else 0
@@ -302,9 +302,9 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
     whole[runstate.NODES] = runstate.HISTORY if line and method.regular else 2 if line else 1
     formula, n_lanes = NOTHING, 0
     if "lanes" in kernels:
-        moved = system.nv if system.nq else 0
-        formula, n_lanes = method.formula(), sweeps.work_size(moved, system.nv, system.nr)
-        whole[runstate.SWEEPS], whole[runstate.N_MOVED] = method.sweeps, moved
+        ambient = bool(system.nq) and not system.space.flat
+        formula, n_lanes = method.formula(), sweeps.work_size(system.nq, system.nv, system.nr, ambient)
+        whole[runstate.SWEEPS], whole[runstate.N_MOVED], whole[runstate.AMBIENT] = method.sweeps, system.nq, ambient
     bounded, together = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     if system.nq:  # numbers of a rotation count in absolute terms
         bounded[layout.slice("q")] = ~system.space.unbounded

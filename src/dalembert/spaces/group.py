@@ -193,6 +193,10 @@ class Group(Space):
         """nq - nv expressions that vanish on the group."""
         return call(self._equations, (q, self.nq, "q"))
 
+    def correct(self, q: Array) -> Array:
+        """One step of Newton's method towards the element nearest to the stored numbers ``q``, which are close to it."""
+        return call(self._correct, (q, self.nq, "q"))
+
     def project(self, q: Array) -> Array:
         """The element nearest to the stored numbers ``q``."""
         return call(self._project, (q, self.nq, "q"))
