@@ -33,9 +33,12 @@ from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.native import LANES
+from dalembert.numerics.projection import Projection
 from dalembert.status import OptionError
 
 MOST_SWEEPS = 8  # more would not raise the order
+# Steps for looser tolerances would be so long that sweeps hardly contract, and cost as much.
+LOOSEST = 3e-4
 CORRECTIONS = 4  # of numbers off a group, each squares how far they are
 
 
@@ -122,6 +125,11 @@ class Iterated(Integrator):
     def order_range(self, fixed: bool) -> tuple[int, int]:
         """The order of the error estimate."""
         return self.order - 1, self.order - 1
+
+    def estimate_scale(
+        self, system: System, formulation: Formulation, tolerance: float, projection: Projection | None = None
+    ) -> float:
+        return max(1.0, tolerance / LOOSEST)
 
     def describe(self) -> str:
         return f"iterated Gauss ({LANES} stages, order {self.order})"

@@ -24,6 +24,7 @@ from dalembert.numerics.runstate import (
     CHANGE_DATA,
     CHUNK_END,
     DATA_OUTDATED,
+    ESTIMATED,
     EVENT,
     EVENTS_PER_STEP,
     EVENTS_STORED,
@@ -78,6 +79,7 @@ from dalembert.numerics.step import (
     cause_of,
     choose,
     complete,
+    early,
     error_of,
     set_weights,
     still_good,
@@ -158,8 +160,11 @@ def _integrate(run, step, stages, dense, multipliers, parameters, output):  # ty
         ratio = 1.0
         if not fixed and not seeded:
             run.whole[ORDER] = k
-            set_weights(run, h, new)
-            error = error_of(run, step, stages, 1, 0)
+            if early(run):
+                error = run.real[ESTIMATED]
+            else:
+                set_weights(run, h, new)
+                error = error_of(run, step, stages, 1, 0)
             if not error <= 1.0:
                 run.whole[REJECTED] += 1
                 run.whole[IN_A_ROW] += 1

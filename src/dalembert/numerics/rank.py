@@ -119,10 +119,11 @@ def least_vector(run, nw):  # type: ignore[no-untyped-def]
 
 
 @inner
-def interpolate(run, s, h, out):  # type: ignore[no-untyped-def]
-    """Row at a part s of the way of length h between the last two looks: positions by Hermite's cubic, on groups by a
-    steady motion (in the chart of `dense`, which has both rows)."""
-    n, begin, places = out.size, PARTS + 4 * run.ranked[COUNT] + run.ranked[N_V], run.places
+def interpolate(run, age, s, h, out):  # type: ignore[no-untyped-def]
+    """Row at a part s of the way of length h to a look from the one before it: positions by Hermite's cubic, on groups
+    by a steady motion (in the chart of `dense`, which has both rows)."""
+    n, places = out.size, run.places
+    begin = PARTS + 4 * run.ranked[COUNT] + run.ranked[N_V] + age * n
     new, old = run.rank[begin : begin + n], run.rank[begin + n : begin + 2 * n]
     for i in range(n):
         out[i] = (1.0 - s) * old[i] + s * new[i]
@@ -136,31 +137,30 @@ def interpolate(run, s, h, out):  # type: ignore[no-untyped-def]
 
 
 @inner
-def followed(run, multipliers):  # type: ignore[no-untyped-def]
-    """True if x, as it was at the last look, leads to the one of this look without turning round or growing much."""
-    if run.places[HERMITE] == 0 or run.places[AT_Q] == run.places[AT_V]:
+def followed(run, multipliers, age, least):  # type: ignore[no-untyped-def]
+    """True if x can be followed to a look from the one before it without turning round, sigma staying above ``least``.
+
+    Leaves the factorisation and x of the last look where they were not.
+    """
+    if run.places[HERMITE] == 0 or run.places[AT_Q] == run.places[AT_V]:  # no way between, or no positions
         return False
     m, nv, n = run.ranked[COUNT], run.ranked[N_V], run.finished.size
-    x, begin, nw, row = PARTS + 4 * m, PARTS + 4 * m + nv, multipliers.newton, run.dense[TRIAL]
-    t, h = run.rank[TIMES + 1], run.rank[TIMES] - run.rank[TIMES + 1]
+    begin, nw, row, before = PARTS + 4 * m + nv + age * n, multipliers.newton, run.dense[TRIAL], run.scratch[1]
+    t, h = run.rank[TIMES + age + 1], run.rank[TIMES + age] - run.rank[TIMES + age + 1]
     if run.places[LIFT] != 0:
         copy(run.rank[begin + n : begin + 2 * n], run.dense[LEFT])
         copy(run.rank[begin : begin + n], run.dense[RIGHT])
         enter_chart(run, h)
-    least = min(run.rank[SIGMA], 1.0 / least_vector(run, nw))
-    before = run.scratch[1]
-    for i in range(nv):
-        before[i] = run.rank[x + i]
-    for piece in range(1, PIECES + 1):
+    for piece in range(PIECES + 1):
         s = piece / PIECES
-        interpolate(run, s, h, row)
+        interpolate(run, age, s, h, row)
         if not prepared(run, multipliers, t + s * h, row):
             return False
         size, along, dx = least_vector(run, nw), 0.0, nw.whole[AT_DX] + run.ranked[BEGIN] + m
         for i in range(nv):
             along += nw.real[dx + i] * before[i]
             before[i] = nw.real[dx + i]
-        if not (along > 0.0 and size * least * SMALLER < 1.0):
+        if not ((piece == 0 or along > 0.0) and size * least < 1.0):
             return False
     return True
 
@@ -216,7 +216,7 @@ def look(run, multipliers, t, row, factorized):  # type: ignore[no-untyped-def]
         run.ranked[SUSPECT], run.ranked[SEEN] = SINGULAR_STEP, 0
         return
     if turned < 0.0:
-        if not followed(run, multipliers):
+        if not followed(run, multipliers, 0, SMALLER * min(run.rank[SIGMA], 1.0 / size)):
             run.ranked[SUSPECT] = TURNED
         prepared(run, multipliers, t, row)
         least_vector(run, nw)
@@ -249,7 +249,9 @@ def look(run, multipliers, t, row, factorized):  # type: ignore[no-untyped-def]
             bend = (right - left) / (t - t0)
             slope = left + bend * (t1 - t0)  # of the parabola at t1
             if s1 - slope * slope / (4.0 * bend) < NEAR_ZERO * min(s0, sigma):
-                run.ranked[SUSPECT] = TOUCHES
+                least = SMALLER * s1
+                if not (followed(run, multipliers, 1, least) and followed(run, multipliers, 0, least)):
+                    run.ranked[SUSPECT] = TOUCHES
     run.rank[OLDER_SIGMA], run.rank[SIGMA] = run.rank[SIGMA], sigma
     run.ranked[SEEN] += 1
 

@@ -42,9 +42,11 @@ from dalembert.numerics.runstate import (
     ERROR,
     ESTIMATE,
     ESTIMATE_SCALE,
+    ESTIMATED,
     EXPLICIT,
     FACTORED_AT,
     FIRST,
+    FIXED,
     FORGETS,
     GROWTH,
     GUARDED,
@@ -216,8 +218,17 @@ def evaluate_stages(run, x, d, last, h):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def early(run):  # type: ignore[no-untyped-def]
+    """True if errors are known before the projection, which steps that are to be repeated do not need."""
+    return run.whole[EXPLICIT] > 0 and run.whole[FIXED] == 0 and run.whole[PROJECT_ERROR] == 0
+
+
+@inlined
 def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
-    """One step of order k and size h into row 0. Returns CONVERGED or a cause (a Status value)."""
+    """One step of order k and size h into row 0. Returns CONVERGED or a cause (a Status value).
+
+    A row whose error was found too large early is not projected.
+    """
     n = run.whole[N_STEP]
     c = run.coefficients
     new = run.rows[run.slots[0]]
@@ -285,6 +296,11 @@ def attempt(run, step, stages, h, k):  # type: ignore[no-untyped-def]
             new[i] = x[i]
     if run.whole[REGULAR] == 1:
         refine(run, new)
+    if early(run):
+        set_weights(run, h, new)
+        run.real[ESTIMATED] = error_of(run, step, stages, 1, 0)
+        if not run.real[ESTIMATED] <= 1.0:
+            return CONVERGED
     if run.whole[N_STAGES] > 0 and run.whole[PROJECT_STEPS] == 1:
         run.whole[PROJECTIONS] += 1
         code = correct(run, stages, t, new)
