@@ -13,8 +13,11 @@ of r. Sweeps begin with the polynomials through the rates of the last step, extr
 up to that of the collocation method. In the first step, where there is nothing to extrapolate, there are `LANES` - 1
 more of them.
 
-What the last sweep has changed is the estimate of the error. If it is too large although sweeps contract, a few more
-are made: that is less than to begin the step anew.
+Two estimates of the error are added. What the last sweep has changed; if that is too large although sweeps contract, a
+few more are made, which is less than to begin the step anew. And what the polynomials miss, which sweeps do not show: of
+a rate with Legendre coefficients g_0 .. g_7 over the step it is about h g_7 rho^2, rho^2 = (g_6^2 + g_7^2) / (g_0^2 +
+g_1^2 + g_2^2). (Measured on five mechanisms with all sweeps that change anything, errors are 0.2 to 10 times that sum,
+from 1e-7 down to 1e-12.)
 """
 
 from __future__ import annotations
@@ -40,17 +43,19 @@ from dalembert.numerics.runstate import (
 )
 
 # positions in Run.formula: c, barycentric weights of the nodes; A and A^2, column by column; what makes the end of a
-# step from its stages, [b, bA, 0, ...] row by row
+# step and Legendre coefficients from its stages, [b, bA, g_7, g_6, g_1, g_2, 0, 0] row by row
 C, BARYCENTRIC, A = 0, LANES, 2 * LANES
 AA, END = A + LANES * LANES, A + 2 * LANES * LANES
 FORMULA = END + LANES * LANES
 MOST_MORE = 3  # sweeps beyond those planned
 HOPELESS = 1e3  # an error that they will not make small
+SLOW, IRRELEVANT = 0.5, 1e-3  # contraction that leaves more than the last change; changes that may be rounding
+SUMS, G7, G6, G1, G2 = 0, 2, 3, 4, 5  # lanes of an end
 
 
 def work_size(n_moved: int, nv: int, nr: int, ambient: bool) -> int:
-    """Numbers in Run.lanes: a matrix, the arguments of the kernel, three sets of rates."""
-    return LANES * (LANES + 1 + n_moved + nv + nr + 3 * (nv + nr + (n_moved if ambient else 0)))
+    """Numbers in Run.lanes: a matrix, the arguments of the kernel, three sets of rates, two ends."""
+    return LANES * (LANES + 1 + n_moved + nv + nr + 5 * (nv + nr + (n_moved if ambient else 0)))
 
 
 @inner
@@ -62,11 +67,18 @@ def put(values, first, n, out, start):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def last_change(run, h, ends, old, nv):  # type: ignore[no-untyped-def]
+def last_change(run, h, end, before, nv):  # type: ignore[no-untyped-def]
     """What a sweep has changed in the velocities at the end of the step, in units of the tolerance of the last step."""
     for i in range(nv):
-        run.estimate[i] = h * (run.lanes[ends + LANES * i] - run.lanes[old + LANES * i])
+        run.estimate[i] = h * (run.lanes[end + LANES * i] - run.lanes[before + LANES * i])
     return run.real[ESTIMATE_SCALE] * weighted_norm(run.estimate, run.weights[0], run.places[AT_V], nv)
+
+
+@inlined
+def missed(w, at):  # type: ignore[no-untyped-def]
+    """What the polynomial of a rate misses, from its Legendre coefficients; over h."""
+    high, low = w[at + G7] ** 2 + w[at + G6] ** 2, w[at + SUMS] ** 2 + w[at + G1] ** 2 + w[at + G2] ** 2
+    return abs(w[at + G7]) * (high / low if high < low else 1.0)
 
 
 @inner
@@ -82,6 +94,8 @@ def iterate(run, d, x, h):  # type: ignore[no-untyped-def]
     V = r + LANES * nr
     y = V + LANES * nv
     ring = y + LANES * ny  # of three sets of rates: of v, r, and of Q if it is ambient
+    end = ring + 3 * LANES * n
+    before = end + LANES * n
     if run.whole[SWEPT] > 0 and run.whole[SWEPT] == run.whole[STEPS]:  # the last attempt was accepted
         run.whole[HELD] = run.whole[MADE]
     run.whole[SWEPT] = run.whole[STEPS] + 1
@@ -91,9 +105,8 @@ def iterate(run, d, x, h):  # type: ignore[no-untyped-def]
     new, old = ring + LANES * n * (first - 1), ring + LANES * n * (second - 1)
     planned = run.whole[SWEEPS]
     if held > 0:
-        before = start + 8 * (ring + LANES * n * (held - 1))
         lagrange_lanes(h / (run.nodes[1] - run.nodes[2]), f, f + 8 * BARYCENTRIC, start)
-        mix(n, before, start, 1.0, in_d, 0.0, 0.0, f, start + 8 * new)
+        mix(n, start + 8 * (ring + LANES * n * (held - 1)), start, 1.0, in_d, 0.0, 0.0, f, start + 8 * new)
     else:  # rates at the beginning of the step
         for j in range(LANES):
             w[c + j] = 0.0
@@ -108,9 +121,14 @@ def iterate(run, d, x, h):  # type: ignore[no-untyped-def]
         planned += LANES - 1
     for j in range(LANES):
         w[c + j] = run.formula[C + j]
-    done, most, former, error = 0, planned, 0.0, 0.0
+    done, most, former, error, rate = 0, planned, 0.0, 0.0, 0.0
     run.real[FORMER_ERROR] = 0.0
     while done < most:
+        if planned - 2 <= done < planned:
+            end, before = before, end
+            mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * end)
+            if done == planned - 1 and done > 0:
+                error = last_change(run, h, end, before, nv)
         mix(nv, start + 8 * new, f + 8 * A, h, in_d + 8 * at_v, 1.0, 0.0, f, start + 8 * V)
         if nr > 0:
             mix(nr, start + 8 * (new + LANES * nv), f + 8 * A, h, in_d + 8 * at_r, 1.0, 0.0, f, start + 8 * r)
@@ -125,31 +143,34 @@ def iterate(run, d, x, h):  # type: ignore[no-untyped-def]
         done += 1
         if done < planned:
             continue
-        # the end of the step, in the place of the arguments and of the rates before
-        mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * r)
-        mix(n, start + 8 * old, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * old)
-        former, error = error, last_change(run, h, r, old, nv)
-        if error <= 1.0 or not error < HOPELESS:
+        end, before = before, end
+        mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * end)
+        former, error = error, last_change(run, h, end, before, nv)
+        rate = error / former if former > 0.0 else 0.0
+        if not (error > 1.0 or (rate > SLOW and error > IRRELEVANT)) or not error < HOPELESS:
             break
         if done == planned:
             run.real[FORMER_ERROR] = error
             most = planned + MOST_MORE
-        elif error * (error / former) ** (most - done) > 1.0:
+        if error * rate ** (most - done) > 1.0:
             break
     run.whole[MADE] = first
     run.counters[RESIDUALS] += LANES * done
+    # what is left of changes that contract slowly is more than the last of them
+    worse = 1.0 if not rate > SLOW or error <= IRRELEVANT else rate / (1.0 - rate) if rate < 1.0 else np.inf
     total, half = 0.0, ny + nv + nr
     for i in range(nv + nr):
         at = LANES * i
-        x[ny + i] = h * w[r + at]
-        x[half + ny + i] = h * (w[r + at] - w[old + at])
+        x[ny + i] = h * w[end + at]
+        x[half + ny + i] = worse * abs(h) * abs(w[end + at] - w[before + at]) + abs(h) * missed(w, end + at)
         total += x[ny + i]
     for i in range(ny):
         if ambient:
             at = LANES * (nv + nr + i)
-            x[i], x[half + i] = h * w[r + at], h * (w[r + at] - w[old + at])
+            x[i] = h * w[end + at]
+            x[half + i] = worse * abs(h) * abs(w[end + at] - w[before + at]) + abs(h) * missed(w, end + at)
         else:
             at = LANES * i + 1
-            x[i], x[half + i] = h * (d[at_v + i] + h * w[r + at]), h * h * (w[r + at] - w[old + at])
+            x[i], x[half + i] = h * (d[at_v + i] + h * w[end + at]), worse * h * h * (w[end + at] - w[before + at])
         total += x[i]
     return CONVERGED if np.isfinite(total) else NOT_FINITE
