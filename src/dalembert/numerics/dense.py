@@ -26,6 +26,9 @@ On a group all of this is done in the chart of the step, q = q_0 exp(y), with y,
 v = T(y) y' and a = T(y) y'' + T' y' lead there and back. The branch of y is the one that continues the motion, see
 `integrators.positions.local_form`.
 
+Methods whose stages are iterated (`numerics.sweeps`) make a step of their own to every point, from the left end. That is
+as accurate as their steps, whose polynomials are not, and takes less time than the sweeps above.
+
 On index 3 the velocities at the ends are off by M^-1 G^T (.) [HW96, VII.6]: projected in the metric of the mass matrix
 they are as accurate as the positions. See `projection.between_steps`.
 """
@@ -64,6 +67,7 @@ from dalembert.numerics.newton import CONVERGED
 from dalembert.numerics.runstate import (
     HISTORY,
     INNER_POINTS,
+    LANE_KERNEL,
     MULTIPLIER_TOLERANCE,
     N_DENSE,
     NODES,
@@ -73,6 +77,7 @@ from dalembert.numerics.runstate import (
     copy,
 )
 from dalembert.numerics.stage import run_stage
+from dalembert.numerics.sweeps import step_to
 
 SWEEPS = 12
 CONTRACTION = 0.7  # of the changes from sweep to sweep, at least
@@ -200,9 +205,19 @@ def sweep(run, stages, multipliers, t0, h):  # type: ignore[no-untyped-def]
 
 
 @inner
+def alone(run, stages, multipliers, t0, row, t, out):  # type: ignore[no-untyped-def]
+    """Complete row at t by a step from a row at t0. Returns a code of newton()."""
+    copy(row, out)
+    code = step_to(run, multipliers, t0, row, t, out)
+    return settle(run, stages, multipliers, t, out) if code == CONVERGED else code
+
+
+@inner
 def between(run, stages, multipliers, order, t, out):  # type: ignore[no-untyped-def]
     """Complete row at t within the last accepted step (between nodes 2 and 1). Returns a code of newton()."""
     w, hermitian = run.coefficients, run.places[HERMITE] == 1
+    if run.whole[LANE_KERNEL] != 0:
+        return alone(run, stages, multipliers, run.nodes[2], run.rows[run.slots[2]], t, out)
     if hermitian and run.whole[PREPARED] == 0:
         older, newer = run.rows[run.slots[2]], run.rows[run.slots[1]]
         code = prepare(run, stages, multipliers, run.nodes[2], older, run.nodes[1], newer)
@@ -262,6 +277,10 @@ def _evaluate(run, stages, multipliers, nodes, rows, orders, times, out):  # typ
             copy(rows[low], row)
             continue
         low = max(low, 1)
+        if run.whole[LANE_KERNEL] != 0:
+            if alone(run, stages, multipliers, nodes[low - 1], rows[low - 1], t, row) != CONVERGED:
+                failures += 1
+            continue
         lagrange(nodes, rows, low, orders, ALGEBRAIC if hermitian else HISTORY, t, run.coefficients, row)
         if hermitian:
             if ready != low:

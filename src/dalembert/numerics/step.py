@@ -103,7 +103,7 @@ from dalembert.numerics.runstate import (
     copy,
 )
 from dalembert.numerics.stage import project_estimate, run_stage
-from dalembert.numerics.sweeps import iterate
+from dalembert.numerics.sweeps import evaluate_stages as sweeps
 
 # Orders beyond 3 are unstable for weakly damped oscillations that the steps do not resolve. What they then amplify has
 # differences that do not fall with their order; such orders are left, and not tried again for a while.
@@ -207,7 +207,7 @@ def cause_of(code, otherwise):  # type: ignore[no-untyped-def]
 def evaluate_stages(run, x, d, last, h):  # type: ignore[no-untyped-def]
     """The stages of an explicit method, which are its start values."""
     if run.whole[LANE_KERNEL] != 0:
-        return iterate(run, d, x, h)
+        return sweeps(run, d, x, h)
     run.counters[RESIDUALS] += run.whole[EXPLICIT]
     if call_kernel(run.whole[START], d.ctypes.data, last.ctypes.data, x.ctypes.data) < 0:
         return NEWTON_USER_ERROR

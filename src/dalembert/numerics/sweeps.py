@@ -27,16 +27,18 @@ import numpy as np
 from dalembert.numerics.control import weighted_norm
 from dalembert.numerics.hermite import AT_Q, AT_R, AT_V, N_R, N_V
 from dalembert.numerics.native import LANES, call_kernel, inlined, inner, lagrange_lanes, mix
-from dalembert.numerics.newton import CONVERGED, NOT_FINITE, RESIDUALS, USER_ERROR
+from dalembert.numerics.newton import CONVERGED, NOT_FINITE, RESIDUALS, USER_ERROR, data
 from dalembert.numerics.runstate import (
     AMBIENT,
     ESTIMATE_SCALE,
     FORMER_ERROR,
     HELD,
     LANE_KERNEL,
+    LANE_WORK,
     MADE,
     N_MOVED,
     N_NUMBERS,
+    N_PAST,
     STEPS,
     SWEEPS,
     SWEPT,
@@ -48,13 +50,22 @@ C, BARYCENTRIC, A = 0, LANES, 2 * LANES
 AA, END = A + LANES * LANES, A + 2 * LANES * LANES
 FORMULA = END + LANES * LANES
 MOST_MORE = 3  # sweeps beyond those planned
+# between steps, where nothing is extrapolated: more, until changes are this part of the tolerance
+MOST_BETWEEN, BETWEEN = 30, 1e-3
 HOPELESS = 1e3  # an error that they will not make small
 SLOW, IRRELEVANT = 0.5, 1e-3  # contraction that leaves more than the last change; changes that may be rounding
 SUMS, G7, G6, G1, G2 = 0, 2, 3, 4, 5  # lanes of an end
 
 
+def lanes_size(n_moved: int, nv: int, nr: int, ambient: bool, n_data: int) -> tuple[int, int]:
+    """Numbers in Run.lanes: work spaces for steps and for points between them, and for the latter x and d; and those of
+    one work space."""
+    size = work_size(n_moved, nv, nr, ambient)
+    return 2 * size + 2 * (n_moved + nv + nr) + n_data, size
+
+
 def work_size(n_moved: int, nv: int, nr: int, ambient: bool) -> int:
-    """Numbers in Run.lanes: a matrix, the arguments of the kernel, three sets of rates, two ends."""
+    """Numbers in a work space: a matrix, the arguments of the kernel, three sets of rates, two ends."""
     return LANES * (LANES + 1 + n_moved + nv + nr + 5 * (nv + nr + (n_moved if ambient else 0)))
 
 
@@ -67,10 +78,10 @@ def put(values, first, n, out, start):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def last_change(run, h, end, before, nv):  # type: ignore[no-untyped-def]
+def last_change(run, w, h, end, before, nv):  # type: ignore[no-untyped-def]
     """What a sweep has changed in the velocities at the end of the step, in units of the tolerance of the last step."""
     for i in range(nv):
-        run.estimate[i] = h * (run.lanes[end + LANES * i] - run.lanes[before + LANES * i])
+        run.estimate[i] = h * (w[end + LANES * i] - w[before + LANES * i])
     return run.real[ESTIMATE_SCALE] * weighted_norm(run.estimate, run.weights[0], run.places[AT_V], nv)
 
 
@@ -82,9 +93,51 @@ def missed(w, at):  # type: ignore[no-untyped-def]
 
 
 @inner
-def iterate(run, d, x, h):  # type: ignore[no-untyped-def]
+def evaluate_stages(run, d, x, h):  # type: ignore[no-untyped-def]
     """Changes of (q, v, r) in a step and their errors, into x. Returns a code of newton()."""
-    w, start, f, in_d = run.lanes, run.lanes.ctypes.data, run.formula.ctypes.data, d.ctypes.data
+    if run.whole[SWEPT] > 0 and run.whole[SWEPT] == run.whole[STEPS]:  # the last attempt was accepted
+        run.whole[HELD] = run.whole[MADE]
+    run.whole[SWEPT] = run.whole[STEPS] + 1
+    run.real[FORMER_ERROR] = 0.0
+    planned = run.whole[SWEEPS] if run.whole[HELD] > 0 else run.whole[SWEEPS] + LANES - 1
+    w = run.lanes[: run.whole[LANE_WORK]]
+    code, run.whole[MADE] = iterate(run, w, d, x, h, run.whole[HELD], planned, MOST_MORE, 1.0)
+    return code
+
+
+@inner
+def step_to(run, multipliers, t0, row, t, out):  # type: ignore[no-untyped-def]
+    """q, v and r at t by a step from a row at t0, into a row. Returns a code of newton()."""
+    nv, nr, ny, past = run.places[N_V], run.places[N_R], run.whole[N_MOVED], run.whole[N_PAST]
+    begin = 2 * run.whole[LANE_WORK]
+    w, x = run.lanes[run.whole[LANE_WORK] : begin], run.lanes[begin : begin + 2 * (ny + nv + nr)]
+    d, known = run.lanes[begin + x.size :], data(multipliers.newton)
+    d[0], d[1] = t, t - t0
+    for i in range(past):
+        d[2 + N_NUMBERS + i] = row[i]
+    parameters = 2 + N_NUMBERS + 2 * past
+    for i in range(d.size - parameters):
+        d[parameters + i] = known[1 + row.size + i]
+    former, made = run.real[FORMER_ERROR], 0
+    code, made = iterate(run, w, d, x, t - t0, made, run.whole[SWEEPS] + LANES - 1, MOST_BETWEEN, BETWEEN)
+    run.real[FORMER_ERROR] = former
+    for i in range(ny):
+        out[run.places[AT_Q] + i] = row[run.places[AT_Q] + i] + x[i]
+    for i in range(nv):
+        out[run.places[AT_V] + i] = row[run.places[AT_V] + i] + x[ny + i]
+    for i in range(nr):
+        out[run.places[AT_R] + i] = row[run.places[AT_R] + i] + x[ny + nv + i]
+    return code
+
+
+@inner
+def iterate(run, w, d, x, h, held, planned, more, goal):  # type: ignore[no-untyped-def]
+    """Sweeps over the stages of a step, ``planned`` ones and up to so many ``more`` until changes are below the goal.
+
+    ``held``: number (1 to 3) of the set of rates of the step before, 0 if there is none. Returns a code of newton() and
+    the number of the set of rates made.
+    """
+    start, f, in_d = w.ctypes.data, run.formula.ctypes.data, d.ctypes.data
     nv, nr, ny, ambient = run.places[N_V], run.places[N_R], run.whole[N_MOVED], run.whole[AMBIENT] == 1
     n = nv + nr + (ny if ambient else 0)
     row = 2 + N_NUMBERS  # the last row in d
@@ -96,14 +149,9 @@ def iterate(run, d, x, h):  # type: ignore[no-untyped-def]
     ring = y + LANES * ny  # of three sets of rates: of v, r, and of Q if it is ambient
     end = ring + 3 * LANES * n
     before = end + LANES * n
-    if run.whole[SWEPT] > 0 and run.whole[SWEPT] == run.whole[STEPS]:  # the last attempt was accepted
-        run.whole[HELD] = run.whole[MADE]
-    run.whole[SWEPT] = run.whole[STEPS] + 1
-    held = run.whole[HELD]
-    first = 1 if held == 0 else held % 3 + 1
+    first = held % 3 + 1
     second = first % 3 + 1
     new, old = ring + LANES * n * (first - 1), ring + LANES * n * (second - 1)
-    planned = run.whole[SWEEPS]
     if held > 0:
         lagrange_lanes(h / (run.nodes[1] - run.nodes[2]), f, f + 8 * BARYCENTRIC, start)
         mix(n, start + 8 * (ring + LANES * n * (held - 1)), start, 1.0, in_d, 0.0, 0.0, f, start + 8 * new)
@@ -117,18 +165,16 @@ def iterate(run, d, x, h):  # type: ignore[no-untyped-def]
         if ambient:
             put(d, at_q, ny, w, y)
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
-            return USER_ERROR
-        planned += LANES - 1
+            return USER_ERROR, 0
     for j in range(LANES):
         w[c + j] = run.formula[C + j]
     done, most, former, error, rate = 0, planned, 0.0, 0.0, 0.0
-    run.real[FORMER_ERROR] = 0.0
     while done < most:
         if planned - 2 <= done < planned:
             end, before = before, end
             mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * end)
             if done == planned - 1 and done > 0:
-                error = last_change(run, h, end, before, nv)
+                error = last_change(run, w, h, end, before, nv)
         mix(nv, start + 8 * new, f + 8 * A, h, in_d + 8 * at_v, 1.0, 0.0, f, start + 8 * V)
         if nr > 0:
             mix(nr, start + 8 * (new + LANES * nv), f + 8 * A, h, in_d + 8 * at_r, 1.0, 0.0, f, start + 8 * r)
@@ -139,22 +185,21 @@ def iterate(run, d, x, h):  # type: ignore[no-untyped-def]
         new, old = old, new
         first, second = second, first
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
-            return USER_ERROR
+            return USER_ERROR, 0
         done += 1
         if done < planned:
             continue
         end, before = before, end
         mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * end)
-        former, error = error, last_change(run, h, end, before, nv)
+        former, error = error, last_change(run, w, h, end, before, nv)
         rate = error / former if former > 0.0 else 0.0
-        if not (error > 1.0 or (rate > SLOW and error > IRRELEVANT)) or not error < HOPELESS:
+        if not (error > goal or (rate > SLOW and error > IRRELEVANT)) or not error < HOPELESS:
             break
         if done == planned:
             run.real[FORMER_ERROR] = error
-            most = planned + MOST_MORE
-        if error * rate ** (most - done) > 1.0:
+            most = planned + more
+        if error * rate ** (most - done) > goal:
             break
-    run.whole[MADE] = first
     run.counters[RESIDUALS] += LANES * done
     # what is left of changes that contract slowly is more than the last of them
     worse = 1.0 if not rate > SLOW or error <= IRRELEVANT else rate / (1.0 - rate) if rate < 1.0 else np.inf
@@ -173,4 +218,4 @@ def iterate(run, d, x, h):  # type: ignore[no-untyped-def]
             at = LANES * i + 1
             x[i], x[half + i] = h * (d[at_v + i] + h * w[end + at]), worse * h * h * (w[end + at] - w[before + at])
         total += x[i]
-    return CONVERGED if np.isfinite(total) else NOT_FINITE
+    return (CONVERGED if np.isfinite(total) else NOT_FINITE), first

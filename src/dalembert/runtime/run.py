@@ -303,7 +303,8 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
     formula, n_lanes = NOTHING, 0
     if "lanes" in kernels:
         ambient = bool(system.nq) and not system.space.flat
-        formula, n_lanes = method.formula(), sweeps.work_size(system.nq, system.nv, system.nr, ambient)
+        formula, n_data = method.formula(), int(assembly.step.d.numel())
+        n_lanes, whole[runstate.LANE_WORK] = sweeps.lanes_size(system.nq, system.nv, system.nr, ambient, n_data)
         whole[runstate.SWEEPS], whole[runstate.N_MOVED], whole[runstate.AMBIENT] = method.sweeps, system.nq, ambient
     bounded, together = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     if system.nq:  # numbers of a rotation count in absolute terms
