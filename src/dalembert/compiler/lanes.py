@@ -11,13 +11,22 @@ import re
 from functools import cache
 from typing import Final
 
+import casadi as ca
+
+from .engine import fuses
 from .libm import ROUNDED, external
 from .literals import literal
-from .operations import Operation
+from .operations import OPERATIONS, Operation
 
 # numbers in the templates of `operations`
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d+\.\d+")
 _BY_LANE: Final = (f"@{external('')}", "@erfinv")
+
+
+def by_lane(op: int) -> bool:
+    """True if a CasADi operation is done lane by lane."""
+    own = op in (ca.OP_SIN, ca.OP_COS) and fuses()
+    return not own and op in OPERATIONS and any(function in OPERATIONS[op].template for function in _BY_LANE)
 
 
 def kind(lanes: int, scalar: str = "double") -> str:

@@ -23,7 +23,7 @@ from dalembert.numerics.dense import _evaluate, _interpolate
 from dalembert.numerics.flat import flat_entry
 from dalembert.numerics.loop import SIGNATURE, STAGES_TYPE, _integrate
 from dalembert.numerics.native import OPTIONS, call_kernel
-from dalembert.numerics.opening import _first_step, _lay_out
+from dalembert.numerics.opening import _first_step, _lay_out, _motion_rate
 from dalembert.numerics.runstate import RUN_TYPE
 from dalembert.numerics.screen import _fit, _resolvable, _row_scales
 from dalembert.numerics.stage import STAGE_TYPE, run_stage
@@ -155,6 +155,13 @@ def lay_out() -> Callable[..., float]:
         real, real, types.int64, f8, f8, f8, i8, f8, f8, i8, i8, i8, f8, f8, m8, f8, f8, f8,
     )  # fmt: skip
     return compile_cached(njit, signature, _lay_out, **OPTIONS)
+
+
+@cache
+def motion_rate() -> Callable[..., float]:
+    """How fast the motion is."""
+    f8, m8, i8, word = types.float64[::1], types.float64[:, ::1], types.int64[::1], types.int64
+    return compile_cached(njit, types.float64(m8, i8, f8, word, word, word, word), _motion_rate, **OPTIONS)
 
 
 @cache

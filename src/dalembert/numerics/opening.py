@@ -191,3 +191,23 @@ def _lay_out(  # type: ignore[no-untyped-def]
             row_rtol[i] = 0.0
         row_rtol[i], row_atol[i] = min(row_rtol[i], fixed[0]), min(row_atol[i], fixed[1])
     return loosest
+
+
+def _motion_rate(rows, slots, nodes, at_v, at_a, nv, turning):  # type: ignore[no-untyped-def]
+    """|a| / |v| over the past rows, a from differences of v if the rows do not have it (``at_a`` < 0).
+
+    ``turning`` = 1: velocities are rates themselves, and the largest of them counts, too.
+    """
+    squares, speeds, largest = 0.0, 0.0, 0.0
+    for k in range(1, slots.size):
+        row = rows[slots[k]]
+        for i in range(nv):
+            v = row[at_v + i]
+            speeds += v * v
+            largest = max(largest, abs(v))
+            if at_a >= 0:
+                squares += row[at_a + i] ** 2
+            elif k + 1 < slots.size:
+                squares += ((v - rows[slots[k + 1], at_v + i]) / (nodes[k] - nodes[k + 1])) ** 2
+    rate = np.sqrt(squares / (speeds + 1e-300))
+    return max(rate, largest) if turning == 1 else rate

@@ -1,10 +1,11 @@
 """`method="auto"`: a method for the system and the tolerances, and another one when stiffness comes or goes.
 
-Explicit steps of order 8 on the index-1 form are the fastest as long as the motion itself limits them. What tells
-that it does not: the estimate |h lambda| that they carry along [HW96, IV.2] comes near their stability limit, or
-lambda is many times the rate of the motion, |a|/|v|. Then, and only then, the spectrum of the linearised motion is
-looked at; damped eigenvalues that fast mean stiffness, and Radau IIA (BDF for large systems and on groups) takes over.
-It hands back when its steps are so short that explicit ones would cost less.
+Iterated Radau steps on the index-1 form are the fastest as long as the motion itself limits them, or explicit ones where
+functions of the model are evaluated lane by lane. What tells that it does not: an estimate of |h lambda| (from the
+contraction of sweeps, or carried along by explicit steps [HW96, IV.2]) comes near the limit, or lambda is many times the
+rate of the motion, |a|/|v|. Then, and only then, the spectrum of the linearised motion is looked at; damped eigenvalues
+that fast mean stiffness, and Radau IIA (BDF for large systems and on groups) takes over. It hands back when its steps
+are so short that the others would cost less.
 
 [HW96] E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer 1996.
 """
@@ -16,17 +17,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import casadi as ca
 import numpy as np
 
+from dalembert.compiler.lanes import by_lane
+from dalembert.compiler.spec import Stream
 from dalembert.formulations.base import Formulation, as_formulation
 from dalembert.formulations.index1 import Index1
 from dalembert.integrators.base import Integrator
 from dalembert.integrators.bdf import BDF
 from dalembert.integrators.explicit import STIFFNESS, Explicit
+from dalembert.integrators.iterated import Iterated
 from dalembert.integrators.radau import CarefulRadau, Radau
 from dalembert.model.system import System
 from dalembert.numerics import runstate
+from dalembert.numerics.compiled import motion_rate
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, RESIDUALS
+from dalembert.numerics.opening import A, V
 from dalembert.numerics.projection import Projection
 from dalembert.runtime.assembly import Workspace, make_layout
 from dalembert.runtime.prepare import as_projection, not_explicit
@@ -36,7 +43,12 @@ from dalembert.runtime.start import initial_row
 from dalembert.status import Status
 
 LOOK_AFTER = 16  # steps; then after twice as many, and so on
-NEAR_LIMIT = 4.0  # |h lambda|: 2/3 of the stability limit of DOP853 on the negative real axis, 6.1
+# |h lambda|: 2/3 of the stability limit of DOP853 on the negative real axis, 6.1; of iterated Radau, where sweeps change
+# lambda^2 (h A)^2 of what they did before, a contraction of 0.2
+NEAR_LIMIT = 4.0
+NEAR_SLOW = 5.0
+RADIUS = 0.0884  # spectral radius of A
+FEW = 0.05  # part of the instructions of a model that may be functions evaluated lane by lane
 MUCH_FASTER = 8.0  # than the motion
 DAMPED = 0.1  # -Re lambda / |lambda| from which on a fast mode dies out by itself
 MANY_TIMES = 1000.0  # in a run: a damped mode that fast is stiff before the first step is made
@@ -47,6 +59,7 @@ LARGEST_RADAU, LARGEST_LOOSE = 30, 8  # unknowns of a stage up to which Radau II
 # modes, or undamped ones that are not excited), and the tolerance up to which they pay
 FIVE = {"implicit": (8, LOOSE), "damped": (16, LOOSE), "hidden": (16, 1.0)}
 GAIN = 2.0  # by which another method has to be cheaper
+NONSTIFF = (Explicit, Iterated)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +106,11 @@ class Automatic:
             return self._implicit(form, f"auto: {why}")
         return Choice(self._explicit(), form, "auto: not stiff as far as is known")
 
-    def _explicit(self) -> Explicit:
-        # between the longest steps of order 8 there is too little to interpolate first-order equations with
+    def _explicit(self) -> Explicit | Iterated:
         system = self.system
+        if not lane_by_lane(system):
+            return Iterated()
+        # between the longest steps of order 8 there is too little to interpolate first-order equations with
         return Explicit(order=8 if system.nq and (not system.nr or self.rtol < LOOSE) else 5)
 
     def _implicit(self, formulation: Formulation, reason: str) -> Choice:
@@ -118,7 +133,7 @@ class Automatic:
         why = self.system.__dict__.get("_not_explicit", {}).get("why")
         if self.fixed or formulation.name not in Explicit.takes or why:
             return {}
-        return {"pause": self._stiff if isinstance(method, Explicit) else self._relaxed, "look_every": LOOK_AFTER}
+        return {"pause": self._stiff if isinstance(method, NONSTIFF) else self._relaxed, "look_every": LOOK_AFTER}
 
     def _stiff(self, run: runstate.Run, work: Workspace) -> bool:
         """True if explicit steps are shorter than the motion asks for."""
@@ -136,13 +151,13 @@ class Automatic:
         if self._waits():
             return False
         h, motion = abs(run.real.item(runstate.H_ACCEPTED)), _rate_of_motion(run, work)
-        z = row.item(work.assembly.layout.slice(STIFFNESS).start)
-        if z < NEAR_LIMIT and z < MUCH_FASTER * motion * h:
+        z, limit = _fastest(run, work)
+        if z < limit and z < MUCH_FASTER * motion * h:
             return False
         found = spectrum(work, t, row)
         size = np.abs(found)
-        fast = (size * h > NEAR_LIMIT) | (size > MUCH_FASTER * motion)
-        self._limit = float(np.clip(size.max(initial=0.0) * h, 0.1, NEAR_LIMIT))
+        fast = (size * h > limit) | (size > MUCH_FASTER * motion)
+        self._limit = float(np.clip(size.max(initial=0.0) * h, 0.1, limit))
         return self._needs(_damped(found) & fast, size > HIDDEN * motion)
 
     def _needs(self, damped: np.ndarray, hidden: np.ndarray) -> bool:
@@ -175,7 +190,7 @@ class Automatic:
         if last.result.status != Status.RUNNING:
             return None
         form = last.start.formulation
-        if isinstance(last.start.method, Explicit):
+        if isinstance(last.start.method, NONSTIFF):
             choice = self._implicit(form, "auto: stiff")
         else:
             choice = Choice(self._explicit(), form, "auto: no longer stiff")
@@ -189,13 +204,36 @@ class Automatic:
         )  # fmt: skip
 
 
+def _fastest(run: runstate.Run, work: Workspace) -> tuple[float, float]:
+    """|h lambda| of the fastest motion, as far as steps have noticed it, and how large it may be."""
+    layout = work.assembly.layout
+    if layout.has(STIFFNESS):
+        return run.rows[run.slots[1]].item(layout.slice(STIFFNESS).start), NEAR_LIMIT
+    return math.sqrt(run.real.item(runstate.CONTRACTION)) / RADIUS, NEAR_SLOW
+
+
+def lane_by_lane(system: System) -> bool:
+    """True if so much of a model is functions that have no vector form that iterating all stages at once does not pay."""
+    known: dict[str, bool] = system.__dict__.setdefault("_lane_by_lane", {})
+    if "yes" not in known:
+        x = system.symbols
+        symbols = [x.t, x.q, x.v, x.a, x.lam, x.mu, x.r, x.w, x.s, x.p]
+        function = ca.Function("model", symbols, [system.mass, system.force, system.G], {"allow_free": True})
+        stream = Stream.of(function)
+        known["yes"] = sum(by_lane(i.op) for i in stream) > FEW * len(stream)
+    return known["yes"]
+
+
 def _rate_of_motion(run: runstate.Run, work: Workspace) -> float:
     """|a| / |v| over the last steps; a rotation at constant speed is motion, too."""
-    layout = work.assembly.layout
-    rows = run.rows[run.slots[1:]]
-    v, a = rows[:, layout.slice("v")], rows[:, layout.slice("a")]
-    rate = math.sqrt(np.vdot(a, a) / (np.vdot(v, v) + 1e-300))
-    return rate if work.assembly.system.space.flat else max(rate, float(np.abs(v).max(initial=0.0)))
+    assembly = work.assembly
+    at_v, at_a = assembly.blocks.item(V), assembly.blocks.item(A)
+    carried = at_a < assembly.n_past
+    rates: float = motion_rate()(
+        run.rows, run.slots, run.nodes, at_v, at_a if carried else -1, assembly.system.nv,
+        0 if assembly.system.space.flat else 1,
+    )  # fmt: skip
+    return rates
 
 
 def _damped(eigenvalues: np.ndarray) -> np.ndarray:

@@ -36,9 +36,19 @@ def spectrum(work: Workspace, t: float, row: np.ndarray, at_least: float = 0.0) 
         *stage.newton, stage.whole, stage.real, float(t), rows, move, where.at, where.sizes, rate, work.data(t), STEP,
         work.multiplier_tolerance, np.empty(stage.real.size + 1), np.zeros(N_COUNTERS, dtype=np.int64), basis, H,
     )  # fmt: skip
-    if found <= 0 or float(np.vdot(H, H)) < at_least**2:  # no eigenvalue is larger than the Frobenius norm
+    if found <= 0 or _bound(H[:found, :found]) < at_least:
         return np.zeros(0, dtype=complex)
     return np.linalg.eigvals(H[:found, :found]).astype(complex)
+
+
+def _bound(H: np.ndarray) -> float:
+    """No eigenvalue is larger: |H^4|^(1/4), of the Frobenius norm.
+
+    Positions and velocities have units of their own, by which norms of H itself are far too large.
+    """
+    H = H @ H
+    H = H @ H
+    return float(np.vdot(H, H)) ** 0.125
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,200 @@
+"""Iterated Radau IIA: orders, error control, what it must not miss, groups, long steps, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert.integrators.iterated import radau_formula
+from dalembert.numerics import sweeps
+from dalembert.numerics.native import LANES
+from dalembert.runtime import singular
+from dalembert.runtime.automatic import lane_by_lane
+from dalembert.status import OptionError
+from test_explicit import pendulum_errors
+from test_groups import begin, errors, heavy_top, off_group
+
+EPS = np.finfo(float).eps
+
+
+def test_formula() -> None:
+    f = radau_formula()
+    assert f.size == sweeps.FORMULA
+    c = f[sweeps.C : sweeps.C + LANES]
+    A = f[sweeps.A : sweeps.AA].reshape(LANES, LANES).T
+    AA = f[sweeps.AA : sweeps.END].reshape(LANES, LANES).T
+    end = f[sweeps.END :].reshape(LANES, LANES)
+    for q in range(1, 2 * LANES):  # B(15), and B(14) for double integrals
+        assert end[:, 0] @ c ** (q - 1) == pytest.approx(1 / q, abs=8 * EPS)
+        assert q == 15 or end[:, 1] @ c ** (q - 1) == pytest.approx(1 / q - 1 / (q + 1), abs=8 * EPS)
+    for q in range(1, LANES + 1):  # C(8)
+        assert np.abs(A @ c ** (q - 1) - c**q / q).max() < 4 * EPS
+        assert np.abs(AA @ c ** (q - 1) - c ** (q + 1) / (q * (q + 1))).max() < 4 * EPS
+    for lane, n in ((sweeps.G1, 1), (sweeps.G2, 2), (sweeps.G6, 6), (sweeps.G7, 7)):
+        legendre = np.polynomial.Legendre.basis(n)(2 * c - 1)
+        assert end[:, lane] @ legendre == pytest.approx(1.0, abs=1e-14)
+        assert end[:, lane].sum() == pytest.approx(0.0, abs=1e-14)
+    for q in range(LANES):
+        assert end[:, sweeps.BEGINNING] @ c**q == pytest.approx(float(q == 0), abs=1e-13)
+
+
+@pytest.mark.parametrize("alternating", [False, True])
+@pytest.mark.parametrize(("count", "steps"), [(1, (24, 48)), (2, (24, 48)), (3, (20, 34))])
+def test_order_at_least(count: int, steps: tuple[int, int], alternating: bool) -> None:
+    """8 + sweeps in q, v and lam. Steps as short as the order is asymptotic for leave nothing but rounding errors, and
+    longer ones gain more."""
+    problem = da.problems()["pendulum"]
+    found = []
+    for n in steps:
+        h = np.tile([2.4 / n, 1.6 / n], n // 2) if alternating else 2 / n
+        sol = da.solve(problem.system, (0, 2), problem.q0, problem.v0, method=da.Iterated(count), h=h)
+        found.append(pendulum_errors(sol))
+    slopes = {x: float(np.log(found[0][x] / found[1][x]) / np.log(steps[1] / steps[0])) for x in found[0]}
+    assert all(slope > 8 + count - 0.15 for slope in slopes.values()), slopes
+
+
+def test_default_to_rounding_in_a_few_steps() -> None:
+    problem = da.problems()["pendulum"]
+    sol = da.solve(problem.system, (0, 2), problem.q0, problem.v0, method="iterated", h=0.1)
+    found = pendulum_errors(sol)
+    assert max(found["q"], found["v"]) < 3e-14
+    assert found["lam"] < 3e-13
+
+
+def test_exact_for_polynomials() -> None:
+    """Forces that are polynomials in time: positions and velocities to degree 13 of the acceleration, in one sweep."""
+    system = da.System(q=["x"], mass=[1.0], force=lambda t: [14 * t**13 - 3 * t**4])
+    sol = da.solve(system, (0, 1), [0.0], [0.0], method=da.Iterated(1), h=0.5)
+    assert sol.v[-1, 0] == pytest.approx(1 - 3 / 5, abs=1e-14)
+    assert sol.q[-1, 0] == pytest.approx(1 / 15 - 3 / 30, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    "name", ["pendulum", "slider-crank", "andrews", "double-pendulum", "moving-pivot", "knife-edge", "car-axis"]
+)
+def test_errors_follow_the_tolerance(name: str) -> None:
+    problem = da.problems()[name]
+    span = (0, min(problem.t_span[1], 5.0))
+    tight = da.solve(problem.system, span, problem.q0, problem.v0, method=da.Explicit(8), rtol=3e-13, atol=1e-14)
+    for tol in (1e-4, 1e-6, 1e-8, 1e-10):
+        sol = da.solve(problem.system, span, problem.q0, problem.v0, method="iterated", rtol=tol, atol=tol)
+        assert sol.success, sol.message
+        assert max(sol.drift.largest.values()) < 1e-11
+        for part in ("q", "v"):
+            exact = getattr(tight, part)[-1]
+            assert np.abs(getattr(sol, part)[-1] - exact).max() < 20 * tol * max(1.0, np.abs(exact).max())
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-7, 1e-10])
+def test_forces_that_sweeps_do_not_show(tol: float) -> None:
+    """Nothing changes from sweep to sweep where forces depend on time alone: only what polynomials miss tells."""
+    system = da.System(q=["x"], mass=[1.0], force=lambda t: [np.cos(200 * t)])
+    sol = da.solve(system, (0, 3), [0.0], [0.0], method="iterated", rtol=tol, atol=1e-3 * tol)
+    assert np.abs(sol.v[:, 0] - np.sin(200 * sol.t) / 200).max() < tol
+    assert sol.stats.steps > 40
+
+
+def test_a_force_that_begins_suddenly() -> None:
+    """Its time is not declared: steps find it."""
+    system = da.System(q=["x"], mass=[1.0], force=lambda t: [np.where(t > 1 / 3, 1.0, 0.0)])
+    sol = da.solve(system, (0, 1), [0.0], [0.0], method="iterated", rtol=1e-8, atol=1e-10)
+    assert sol.success
+    assert sol.v[-1, 0] == pytest.approx(2 / 3, abs=1e-6)
+    assert sol.stats.steps > 10
+
+
+@pytest.mark.parametrize("form", ["R3xSO3", "SE3", "quaternions"])
+def test_on_groups(form: str) -> None:
+    system = heavy_top(form)
+    q0, v0 = begin(form)
+    found = []
+    for n in (16, 32):
+        sol = da.solve(system, (0, 0.1), q0, v0, method=da.Iterated(2), h=0.1 / n)
+        found.append(errors(form, sol, 0.1, 17))
+        assert off_group(system, sol.q) < 10 * EPS
+    slopes = {x: float(np.log2(found[0][x] / found[1][x])) for x in found[0]}
+    assert all(slope > 9.85 for slope in slopes.values()), slopes
+    sol = da.solve(system, (0, 1), q0, v0, method="iterated", rtol=1e-12, atol=1e-12)
+    end = errors(form, sol, 1.0)
+    assert max(end["x"], end["R"]) < 1e-9
+    assert end["Omega"] < 1e-8
+    assert end["lam"] < 1e-6
+    assert off_group(system, sol.q) < 10 * EPS
+
+
+def test_dynamic_states() -> None:
+    system = da.System(
+        q=["x"], mass=[1.0], force=lambda q, r: [-q[0] + r[0]], r=["z"], dynamics=lambda q, r: [-r[0] + q[0]]
+    )
+    runs = [
+        da.solve(system, (0, 5), [1.0], [0.0], r0=[0.0], method=m, rtol=1e-10, atol=1e-10)
+        for m in ("iterated", da.Explicit(8))
+    ]
+    for part in ("q", "v", "r"):
+        assert np.abs(getattr(runs[0], part)[-1] - getattr(runs[1], part)[-1]).max() < 1e-9
+    times = np.linspace(0, 5, 77)
+    assert np.abs(runs[0](times).r - runs[1](times).r).max() < 1e-9
+
+
+def test_backwards() -> None:
+    problem = da.problems()["pendulum"]
+    there = da.solve(problem.system, (0, 3), problem.q0, problem.v0, method="iterated", rtol=1e-11, atol=1e-11)
+    back = da.solve(
+        problem.system, (3, 0), there.q[-1], there.v[-1], method="iterated", rtol=1e-11, atol=1e-11, initial="project"
+    )
+    assert np.abs(back.q[-1] - problem.q0).max() < 1e-8
+
+
+def test_long_steps_raise_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rod turns by more than a right angle within a step: followed in pieces, and not taken for a loss of rank."""
+    asked: list[Any] = []
+    look = singular.inspect
+    monkeypatch.setattr(singular, "inspect", lambda *x: asked.append(x) or look(*x))
+    for name in ("pendulum", "heavy-top"):
+        problem = da.problems()[name]
+        span = (0, min(10.0, problem.t_span[1]))
+        for tol in (1e-2, 1e-3, 1e-4, 1e-6):
+            sol = da.solve(problem.system, span, problem.q0, problem.v0, method="iterated", rtol=tol, atol=tol)
+            assert sol.success
+            assert not sol.stats.warnings
+    assert not asked
+
+
+def test_events_within_long_steps() -> None:
+    """Every passage of the lowest point, at the time of the elliptic functions."""
+    problem = da.problems()["pendulum"]
+    sol = da.solve(
+        problem.system, (0, 10), problem.q0, problem.v0, method="iterated", rtol=1e-12, atol=1e-12,
+        events=lambda q: q[0],
+    )  # fmt: skip
+    exact = da.solve(
+        problem.system, (0, 10), problem.q0, problem.v0, method=da.Explicit(8), rtol=1e-13, atol=1e-13,
+        events=lambda q: q[0],
+    )  # fmt: skip
+    assert sol.t_events[0].size == exact.t_events[0].size > 4
+    assert np.abs(sol.t_events[0] - exact.t_events[0]).max() < 1e-10
+
+
+def test_functions_lane_by_lane() -> None:
+    """Where much of a model is functions without a vector form, "auto" keeps to explicit steps."""
+    spring = da.System(q=["x"], mass=[1.0], force=lambda q: [-np.sinh(q[0]) - np.tanh(q[0]) - np.exp(q[0]) + 1.0])
+    assert lane_by_lane(spring)
+    assert not lane_by_lane(da.problems()["andrews"].system)
+    runs = [da.solve(spring, (0, 5), [1.0], [0.0], method=m, rtol=1e-9, atol=1e-9) for m in ("auto", "iterated")]
+    assert runs[0].stats.method.startswith("explicit")
+    assert np.abs(runs[0].q[-1] - runs[1].q[-1]).max() < 1e-8
+
+
+def test_what_is_refused() -> None:
+    for wrong in (0, 8, 2.5, True):
+        with pytest.raises(OptionError, match="a whole number from 1 to 7"):
+            da.Iterated(wrong)  # type: ignore[arg-type]
+    friction = da.problems()["friction-pendulum"]
+    with pytest.raises(OptionError, match=r"'iterated' needs accelerations .* linear .* Use BDF or Radau"):
+        da.solve(friction.system, (0, 1), friction.q0, friction.v0, method="iterated")
+    pendulum = da.problems()["pendulum"]
+    with pytest.raises(OptionError, match="it takes index-1, overdetermined"):
+        da.solve(pendulum.system, (0, 1), pendulum.q0, pendulum.v0, method="iterated", formulation="index-3")
