@@ -28,12 +28,12 @@ def damped_for_a_while(d):
 
 @pytest.mark.parametrize("name", ["pendulum", "andrews", "heavy-top", "knife-edge", "car-axis"])
 @pytest.mark.parametrize("tol", [1e-4, 1e-8])
-def test_nonstiff_problems_stay_with_explicit_steps(name, tol):
+def test_nonstiff_problems_stay_with_iterated_steps(name, tol):
     p = da.problems()[name]
     t_span = (p.t_span[0], min(p.t_span[1], 10.0))
     sol = da.solve(p.system, t_span, p.q0, p.v0, rtol=tol, atol=tol)
     assert sol.success
-    assert [s.method for s in sol.stats.segments] == [da.Explicit().describe()]
+    assert [s.method for s in sol.stats.segments] == [da.Iterated().describe()]
     assert sol.stats.segments[0].reason == "auto: not stiff as far as is known"
 
 
@@ -69,10 +69,10 @@ def test_five_stages_on_the_truck_are_not_worse_than_three(tol):
 
 def test_vibrations_that_are_not_excited():
     """An elastic rod, 50 times as fast as its motion: noticed before the first step; to follow it at tighter tolerances
-    explicit steps are better."""
+    iterated steps are better."""
     loose, tight = run("slider-crank-flexible", 1e-4), run("slider-crank-flexible", 1e-7)
     assert [s.method for s in loose.stats.segments] == ["radau (5 stages)"]
-    assert [s.method.split()[0] for s in tight.stats.segments] == ["radau", "explicit"]
+    assert [s.method.split()[0] for s in tight.stats.segments] == ["radau", "iterated"]
 
 
 @pytest.mark.parametrize("d", [1e3, 1e5])

@@ -52,8 +52,8 @@ def check_pendulum(periods: int) -> None:
         assert last <= 2 * first  # no growth
     # off the manifold nothing is lost; along it the phase error grows, linearly at most
     error = np.abs(sol.q - exact(sol.t)["q"]).max(axis=1)
-    first, last = quarters(error)
-    assert last <= 8 * first
+    half = error.size // 2
+    assert error.max() <= 2.5 * error[:half].max()  # twice as much for linear growth, four times for quadratic
     assert last <= 1e-6 * periods * 5
 
 
@@ -128,5 +128,5 @@ def test_kepler_keeps_energy_and_angular_momentum() -> None:
     for i, scale in ((0, 2.5), (1, 0.8)):  # 1/r at the pericentre; |q x v|
         first, last = quarters(sol.drift.invariants[:, i])
         assert max(first, last) <= 5e-15 * scale
-        assert last <= 2 * first
+        assert last <= 2 * first + 1e-15 * scale
     assert np.abs(sol.q - problem.reference(sol.t)["q"]).max() <= 1e-2

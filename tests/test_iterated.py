@@ -32,7 +32,7 @@ def test_formula() -> None:
         assert q == 15 or end[:, 1] @ c ** (q - 1) == pytest.approx(1 / q - 1 / (q + 1), abs=8 * EPS)
     for q in range(1, LANES + 1):  # C(8)
         assert np.abs(A @ c ** (q - 1) - c**q / q).max() < 4 * EPS
-        assert np.abs(AA @ c ** (q - 1) - c ** (q + 1) / (q * (q + 1))).max() < 4 * EPS
+        assert q == LANES or np.abs(AA @ c ** (q - 1) - c ** (q + 1) / (q * (q + 1))).max() < 4 * EPS
     for lane, n in ((sweeps.G1, 1), (sweeps.G2, 2), (sweeps.G6, 6), (sweeps.G7, 7)):
         legendre = np.polynomial.Legendre.basis(n)(2 * c - 1)
         assert end[:, lane] @ legendre == pytest.approx(1.0, abs=1e-14)

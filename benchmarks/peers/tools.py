@@ -258,6 +258,8 @@ INDEX2 = "stabilized index 2"
 COARSE = tuple(10.0**-k for k in range(3, 12, 2))
 HALVED = tuple(10.0 ** (-k / 2) for k in range(6, 13))
 TOOLS = [
+    Tool("dalembert Iterated", "dalembert", "constraints projected", True, ours(da.Iterated()),
+         tuple(10.0**-k for k in range(2, 13)), ours=True),
     Tool("dalembert Explicit(8)", "dalembert", "constraints projected", True, ours(da.Explicit(8)), ours=True),
     Tool("dalembert Explicit(5)", "dalembert", "constraints projected", True, ours(da.Explicit(5)),
          tuple(10.0**-k for k in range(3, 9)), ours=True),

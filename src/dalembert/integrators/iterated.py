@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 
 import casadi as ca
 import numpy as np
-from numpy.polynomial import legendre
+from numpy.polynomial import Legendre, legendre
 
 from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.base import Integrator, StepData, StepEquations, register
@@ -53,6 +53,8 @@ def radau_formula() -> np.ndarray:
     l_k(x) = b_k sum_n (2n + 1) P_n(c_k) P_n(x), shifted to [0, 1].
     """
     c = radau_nodes(LANES)
+    f = Legendre.basis(LANES) - Legendre.basis(LANES - 1)
+    c[:-1] -= 0.5 * f(2 * c[:-1] - 1) / f.deriv()(2 * c[:-1] - 1)  # to the last digit: b is to sum to 1
     P = legendre.legvander(2 * c - 1, LANES)  # (nodes, degrees 0 .. LANES)
     degrees = 2 * np.arange(LANES) + 1
     b = 1 / (P[:, :LANES] ** 2 @ degrees)  # of the kernel sum_n (2n + 1) P_n(c_k)^2, by that orthogonality

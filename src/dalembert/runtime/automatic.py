@@ -200,7 +200,8 @@ class Automatic:
         watch = self.watch(choice.method, form)
         return carry_on(
             last, method=choice.method, formulation=form, projection=projection, reason=choice.reason,
-            first_step=abs(float(last.result.state.real[runstate.H])), **watch,
+            # before its first step the other method knew no more than this one will
+            first_step=abs(float(last.result.state.real[runstate.H])) if last.steps else None, **watch,
         )  # fmt: skip
 
 
