@@ -13,6 +13,7 @@ from dalembert.numerics.native import call_kernel, inner
 from dalembert.numerics.newton import CONVERGED
 from dalembert.numerics.stage import run_stage
 
+FAR_BELOW = 0.03  # two products that grow by so much less than what is looked for show that there is nothing of it
 NO_DIGITS = 1e-6  # of difference quotients below this part of their size
 
 
@@ -28,18 +29,19 @@ def _rate(row, i, at, sizes):  # type: ignore[no-untyped-def]
 
 
 def _arnoldi(  # type: ignore[no-untyped-def]
-    stage, t, rows, move, at, sizes, rate, data, step, tolerance, extra, counters, basis, H
+    stage, t, rows, move, at, sizes, rate, data, step, at_least, known, tolerance, extra, counters, basis, H
 ):
     """Orthonormal basis and Hessenberg matrix, in place, from basis[0]; returns the dimension, or -1.
 
-    ``step``: of the difference quotients, in units of the state; ``data``: [t, p].
+    ``step``: of the difference quotients, in units of the state; ``data``: [t, p]. ``at_least``: size of the eigenvalues
+    that matter; where there is clearly none, the dimension is 2. ``known`` = 1: the row has its accelerations.
     """
     row, there = rows[0], rows[1]
     nq, nm, nv, nr = sizes[0], sizes[1], sizes[2], sizes[3]
     n, m = nm + nv + nr, H.shape[1]
-    if run_stage(stage, t, row, extra, tolerance, 0.0, counters) != CONVERGED:
+    if known == 0 and run_stage(stage, t, row, extra, tolerance, 0.0, counters) != CONVERGED:
         return -1
-    largest = 0.0
+    largest, growth = 0.0, 1.0
     for i in range(nq):
         largest = max(largest, abs(row[at[0] + i]))
     for i in range(nv):
@@ -71,6 +73,7 @@ def _arnoldi(  # type: ignore[no-untyped-def]
             before += w[i] * w[i]
         if not np.isfinite(before):
             return -1
+        growth *= before
         for _ in range(2):  # Gram-Schmidt, twice
             for k in range(j + 1):
                 c = 0.0
@@ -88,4 +91,7 @@ def _arnoldi(  # type: ignore[no-untyped-def]
         H[j + 1, j] = size
         for i in range(n):
             w[i] /= size
+        # positions and velocities have units of their own: two products together tell the size of eigenvalues
+        if j == 1 and np.sqrt(np.sqrt(growth)) < FAR_BELOW * at_least:
+            return 2
     return m

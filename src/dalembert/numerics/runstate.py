@@ -59,8 +59,8 @@ EVENTS_PER_STEP = 2 * EVENT_PIECES  # of one function, at most
 # positions in Run.real
 (
     T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL, FACTORED_AT,
-    ESTIMATE_SCALE, SPACING, ROUNDING, FORMER_ERROR, ESTIMATED, CONTRACTION, SHARE,
-) = range(18)  # fmt: skip
+    ESTIMATE_SCALE, SPACING, ROUNDING, FORMER_ERROR, ESTIMATED, CONTRACTION, LAST_RATE, LENGTH, SHARE,
+) = range(20)  # fmt: skip
 N_ORDERS = 8  # orders 0 to 7, whose estimates are weighted by real[SHARE], real[SHARE + 1], ...
 N_REAL = SHARE + N_ORDERS
 # positions in Run.whole

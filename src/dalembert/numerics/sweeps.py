@@ -37,6 +37,8 @@ from dalembert.numerics.runstate import (
     HELD,
     LANE_KERNEL,
     LANE_WORK,
+    LAST_RATE,
+    LENGTH,
     MADE,
     N_MOVED,
     N_NUMBERS,
@@ -56,7 +58,7 @@ MOST_MORE = 3  # sweeps beyond those planned
 # between steps, where nothing is extrapolated: more, until changes are this part of the tolerance
 MOST_BETWEEN, BETWEEN = 30, 1e-3
 HOPELESS = 1e3  # an error that they will not make small
-MEMORY = 5.0  # attempts, about, in the mean of contractions
+MEMORY = 5.0  # steps, about, in the means of contractions and step sizes
 SLOW, IRRELEVANT = 0.5, 1e-3  # contraction that leaves more than the last change; changes that may be rounding
 SUMS, G7, G6, G1, G2, BEGINNING = 0, 2, 3, 4, 5, 6  # lanes of an end
 UNLIKE = 20.0  # times g_6 and g_7: polynomials that differ by more where they meet belong to different motions
@@ -104,13 +106,13 @@ def evaluate_stages(run, d, x, h):  # type: ignore[no-untyped-def]
     """Changes of (q, v, r) in a step and their errors, into x. Returns a code of newton()."""
     if run.whole[SWEPT] > 0 and run.whole[SWEPT] == run.whole[STEPS]:  # the last attempt was accepted
         run.whole[HELD] = run.whole[MADE]
+        run.real[CONTRACTION] += (run.real[LAST_RATE] - run.real[CONTRACTION]) / MEMORY
+        run.real[LENGTH] += (abs(run.nodes[1] - run.nodes[2]) - run.real[LENGTH]) / MEMORY
     run.whole[SWEPT] = run.whole[STEPS] + 1
     run.real[FORMER_ERROR] = 0.0
     planned = run.whole[SWEEPS] if run.whole[HELD] > 0 else run.whole[SWEEPS] + LANES - 1
     w = run.lanes[: run.whole[LANE_WORK]]
-    code, run.whole[MADE], rate = iterate(run, w, d, x, h, run.whole[HELD], planned, MOST_MORE, 1.0)
-    if np.isfinite(rate):
-        run.real[CONTRACTION] += (rate - run.real[CONTRACTION]) / MEMORY
+    code, run.whole[MADE], run.real[LAST_RATE] = iterate(run, w, d, x, h, run.whole[HELD], planned, MOST_MORE, 1.0)
     return code
 
 

@@ -36,18 +36,18 @@ from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, RESIDUALS
 from dalembert.numerics.opening import A, V
 from dalembert.numerics.projection import Projection
 from dalembert.runtime.assembly import Workspace, make_layout
-from dalembert.runtime.prepare import as_projection, not_explicit
+from dalembert.runtime.prepare import LARGEST_EXPLICIT, as_projection, not_explicit
 from dalembert.runtime.segments import Segment, Start, carry_on
 from dalembert.runtime.spectrum import spectrum
 from dalembert.runtime.start import initial_row
 from dalembert.status import Status
 
 LOOK_AFTER = 16  # steps; then after twice as many, and so on
-# |h lambda|: 2/3 of the stability limit of DOP853 on the negative real axis, 6.1; of iterated Radau, where sweeps change
-# lambda^2 (h A)^2 of what they did before, a contraction of 0.2
-NEAR_LIMIT = 4.0
-NEAR_SLOW = 5.0
-RADIUS = 0.0884  # spectral radius of A
+# |h lambda|: 2/3 of the stability limit of DOP853 on the negative real axis, 6.1; of iterated Radau, where a sweep leaves
+# lambda^2 (h A)^2 of what the one before it has changed, a contraction of 0.8: where tolerances are loose, the motion
+# itself makes steps that long
+NEAR_LIMIT, MOST_SLOW = 4.0, 9.0
+RADIUS = 0.097  # spectral radius of A
 FEW = 0.05  # part of the instructions of a model that may be functions evaluated lane by lane
 MUCH_FASTER = 8.0  # than the motion
 DAMPED = 0.1  # -Re lambda / |lambda| from which on a fast mode dies out by itself
@@ -84,6 +84,7 @@ class Automatic:
     _patience: int = 1
     _looks: int = 0
     _hidden: bool = True  # undamped modes that are not excited are worth a try of implicit steps
+    _judged: tuple[float, float] = (0.0, 0.0)  # largest |lambda| and rate of the motion at the last look at the spectrum
     _need: str = "implicit"  # what implicit steps are for, see FIVE
 
     def __post_init__(self) -> None:
@@ -108,7 +109,7 @@ class Automatic:
 
     def _explicit(self) -> Explicit | Iterated:
         system = self.system
-        if not lane_by_lane(system):
+        if system.nv + system.nlam + system.nmu > LARGEST_EXPLICIT or not lane_by_lane(system):
             return Iterated()
         # between the longest steps of order 8 there is too little to interpolate first-order equations with
         return Explicit(order=8 if system.nq and (not system.nr or self.rtol < LOOSE) else 5)
@@ -142,7 +143,7 @@ class Automatic:
             if self._patience > 1:  # implicit steps have just been given up
                 return False
             slow = MANY_TIMES / abs(float(run.real[runstate.T_END]) - t)
-            found = spectrum(work, t, row, slow)
+            found = spectrum(work, t, row, slow, known=True)
             if not found.size:
                 return False
             slow = max(slow, MUCH_FASTER * found.real.max(initial=0.0))
@@ -150,12 +151,15 @@ class Automatic:
             return fast.size > 0 and self._needs(_damped(fast), np.abs(fast) > HIDDEN * _rate_of_motion(run, work))
         if self._waits():
             return False
-        h, motion = abs(run.real.item(runstate.H_ACCEPTED)), _rate_of_motion(run, work)
-        z, limit = _fastest(run, work)
+        motion = _rate_of_motion(run, work)
+        z, h, limit = _fastest(run, work)
         if z < limit and z < MUCH_FASTER * motion * h:
+            return False
+        if z < 2.0 * self._judged[0] * h and motion > 0.5 * self._judged[1]:  # nothing new
             return False
         found = spectrum(work, t, row)
         size = np.abs(found)
+        self._judged = float(size.max(initial=0.0)), motion
         fast = (size * h > limit) | (size > MUCH_FASTER * motion)
         self._limit = float(np.clip(size.max(initial=0.0) * h, 0.1, limit))
         return self._needs(_damped(found) & fast, size > HIDDEN * motion)
@@ -205,12 +209,13 @@ class Automatic:
         )  # fmt: skip
 
 
-def _fastest(run: runstate.Run, work: Workspace) -> tuple[float, float]:
-    """|h lambda| of the fastest motion, as far as steps have noticed it, and how large it may be."""
-    layout = work.assembly.layout
+def _fastest(run: runstate.Run, work: Workspace) -> tuple[float, float, float]:
+    """|h lambda| of the fastest motion, as far as steps have noticed it, their size h, and how large it may be."""
+    layout, real = work.assembly.layout, run.real
     if layout.has(STIFFNESS):
-        return run.rows[run.slots[1]].item(layout.slice(STIFFNESS).start), NEAR_LIMIT
-    return math.sqrt(run.real.item(runstate.CONTRACTION)) / RADIUS, NEAR_SLOW
+        z = run.rows[run.slots[1]].item(layout.slice(STIFFNESS).start)
+        return z, abs(real.item(runstate.H_ACCEPTED)), NEAR_LIMIT
+    return math.sqrt(real.item(runstate.CONTRACTION)) / RADIUS, real.item(runstate.LENGTH), MOST_SLOW
 
 
 def lane_by_lane(system: System) -> bool:

@@ -37,7 +37,9 @@ from dalembert.runtime.wishes import Wishes
 from dalembert.status import ModelError, OptionError
 
 Initial = Literal["check", "project", "assume"]
-LARGEST_EXPLICIT = 120  # unknowns of the equations for accelerations: their elimination is written out for every stage
+# unknowns of the equations for accelerations: their elimination is written out for every stage, or once if stages are
+# iterated
+LARGEST_EXPLICIT, LARGEST_ITERATED = 120, 1000
 # Steps of starters of automatic runs: where nothing is stiff, the first points need 3 to 6 explicit ones, or 60 of BDF
 EXPLICIT_STEPS, BDF_STEPS = (8, 24), (150,)
 
@@ -137,7 +139,8 @@ def make_starter(work: Workspace, formulation: Formulation, options: Options, ro
     def bdf() -> Starter:
         return _starter(work, formulation, options, row, BDF().as_starter(), BDF_STEPS)
 
-    if options.steps is not None or system.nr or not_explicit(system, options.t0, bdf_row, p):
+    large = system.nv + system.nlam + system.nmu > LARGEST_EXPLICIT
+    if options.steps is not None or system.nr or large or not_explicit(system, options.t0, bdf_row, p):
         return bdf()
     return replace(_starter(work, formulation, options, row, Explicit(8).as_starter(), EXPLICIT_STEPS), otherwise=bdf)
 
@@ -156,7 +159,7 @@ def _not_explicit(system: System, t: float, row: np.ndarray, p: np.ndarray) -> s
     stage = multiplier_stage(StageData.make(system, make_layout(system, BDF(), Index1())))
     if not stage.system.linear:
         return "friction, auxiliary variables or contact coordinates make the accelerations implicit"
-    if stage.system.n > LARGEST_EXPLICIT:
+    if stage.system.n > LARGEST_ITERATED:
         return f"a large system ({stage.system.n} accelerations and multipliers)"
     if stage.system.n and planned_stage(stage, t, row, p).system.plan is None:
         return "no order of pivots serves near the initial values"

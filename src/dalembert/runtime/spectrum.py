@@ -15,11 +15,12 @@ KRYLOV = 8  # dimension, at most
 STEP = 1e-7  # of the difference quotients
 
 
-def spectrum(work: Workspace, t: float, row: np.ndarray, at_least: float = 0.0) -> np.ndarray:
+def spectrum(work: Workspace, t: float, row: np.ndarray, at_least: float = 0.0, known: bool = False) -> np.ndarray:
     """Largest eigenvalues (complex) of the index-1 form y' = f(y), y = (motion, v, r), at a row.
 
     Nothing has to be compiled for it. On small systems the spectrum is complete. Rates of r count if the row has them.
-    Empty where the accelerations cannot be solved for, or if all eigenvalues are smaller than ``at_least``.
+    Empty where the accelerations cannot be solved for, or if all eigenvalues are smaller than ``at_least``. ``known``:
+    the row has its accelerations.
     """
     where = _where(work)
     n = where.start.size
@@ -34,7 +35,8 @@ def spectrum(work: Workspace, t: float, row: np.ndarray, at_least: float = 0.0) 
     stage = work.multipliers
     found = arnoldi()(
         *stage.newton, stage.whole, stage.real, float(t), rows, move, where.at, where.sizes, rate, work.data(t), STEP,
-        work.multiplier_tolerance, np.empty(stage.real.size + 1), np.zeros(N_COUNTERS, dtype=np.int64), basis, H,
+        at_least, int(known), work.multiplier_tolerance, np.empty(stage.real.size + 1),
+        np.zeros(N_COUNTERS, dtype=np.int64), basis, H,
     )  # fmt: skip
     if found <= 0 or _bound(H[:found, :found]) < at_least:
         return np.zeros(0, dtype=complex)
