@@ -12,7 +12,7 @@ from dalembert.integrators.iterated import radau_formula
 from dalembert.numerics import sweeps
 from dalembert.numerics.native import LANES
 from dalembert.runtime import singular
-from dalembert.runtime.automatic import lane_by_lane
+from dalembert.runtime.ingredients import kinked, lane_by_lane
 from dalembert.status import OptionError
 from test_explicit import pendulum_errors
 from test_groups import begin, errors, heavy_top, off_group
@@ -33,7 +33,7 @@ def test_formula() -> None:
     for q in range(1, LANES + 1):  # C(8)
         assert np.abs(A @ c ** (q - 1) - c**q / q).max() < 4 * EPS
         assert q == LANES or np.abs(AA @ c ** (q - 1) - c ** (q + 1) / (q * (q + 1))).max() < 4 * EPS
-    for lane, n in ((sweeps.G1, 1), (sweeps.G2, 2), (sweeps.G6, 6), (sweeps.G7, 7)):
+    for lane, n in ((sweeps.G4, 4), (sweeps.G5, 5), (sweeps.G6, 6), (sweeps.G7, 7)):
         legendre = np.polynomial.Legendre.basis(n)(2 * c - 1)
         assert end[:, lane] @ legendre == pytest.approx(1.0, abs=1e-14)
         assert end[:, lane].sum() == pytest.approx(0.0, abs=1e-14)
@@ -186,6 +186,31 @@ def test_functions_lane_by_lane() -> None:
     runs = [da.solve(spring, (0, 5), [1.0], [0.0], method=m, rtol=1e-9, atol=1e-9) for m in ("auto", "iterated")]
     assert runs[0].stats.method.startswith("explicit")
     assert np.abs(runs[0].q[-1] - runs[1].q[-1]).max() < 1e-8
+
+
+def drag(law: Any) -> da.System:
+    return da.System(
+        q=["x", "y"], mass=[1.0, 1.0], force=lambda v: [*law(v), 0.0][:2] + np.array([0.0, -9.81]),
+        constraints=lambda q: [(q @ q - 1) / 2],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("law", [
+    lambda v: [-0.3 * v[0] * np.abs(v[0]), 0.0],
+    lambda v: [-0.3 * v[0] * np.linalg.norm(v), -0.3 * v[1] * np.linalg.norm(v)],
+])  # fmt: skip
+def test_kinks_are_not_passed_over(law: Any) -> None:
+    """Drag with |v|: forces have no third derivative where the motion turns back, and steps of order 13 must not trust
+    that coefficients fall; "auto" does not take them."""
+    system = drag(law)
+    assert kinked(system)
+    runs = {m: da.solve(system, (0, 3), [1, 0], method=m, rtol=1e-9, atol=1e-9) for m in ("auto", "iterated", "bdf")}
+    tight = da.solve(system, (0, 3), [1, 0], method=da.Explicit(5), rtol=1e-13, atol=1e-13)
+    assert runs["auto"].stats.method.startswith("explicit")
+    for sol in runs.values():
+        assert np.abs(sol.q[-1] - tight.q[-1]).max() < 2e-8
+    for name in ("pendulum", "andrews", "heavy-top", "car-axis", "slider-crank"):
+        assert not kinked(da.problems()[name].system)
 
 
 def test_what_is_refused() -> None:

@@ -36,7 +36,7 @@ from dalembert.model.system import System
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.native import LANES
 from dalembert.numerics.projection import Projection
-from dalembert.numerics.sweeps import BEGINNING, G1, G2, G6, G7
+from dalembert.numerics.sweeps import BEGINNING, G4, G5, G6, G7
 from dalembert.status import OptionError
 
 MOST_SWEEPS = 7  # more would not raise the order
@@ -69,7 +69,7 @@ def radau_formula() -> np.ndarray:
             raise ValueError(f"stage condition C({q}) is violated")
     end = np.zeros((LANES, LANES))
     end[:, 0], end[:, 1] = b, b @ A
-    for lane, n in zip((G7, G6, G1, G2), (7, 6, 1, 2), strict=True):
+    for lane, n in zip((G7, G6, G5, G4), (7, 6, 5, 4), strict=True):
         end[:, lane] = (2 * n + 1) * b * P[:, n]
     end[:, BEGINNING] = b * (P[:, :LANES] @ (degrees * (-1.0) ** np.arange(LANES)))  # l_k(0): P_n is (-1)^n there
     return np.concatenate([c, barycentric, A.T.ravel(), (A @ A).T.ravel(), end.ravel()])
@@ -105,6 +105,7 @@ class Iterated(Integrator):
     in_row: ClassVar[bool] = False
     one_step: ClassVar[bool] = True
     on_groups: ClassVar[bool] = True
+    growth: ClassVar[float] = 1.7  # polynomials are extrapolated
 
     def __post_init__(self) -> None:
         if not (isinstance(self.sweeps, int) and 1 <= self.sweeps <= MOST_SWEEPS) or isinstance(self.sweeps, bool):

@@ -1,7 +1,7 @@
 """`method="auto"`: a method for the system and the tolerances, and another one when stiffness comes or goes.
 
-Iterated Radau steps on the index-1 form are the fastest as long as the motion itself limits them, or explicit ones where
-functions of the model are evaluated lane by lane. What tells that it does not: an estimate of |h lambda| (from the
+Iterated Radau steps on the index-1 form are the fastest as long as the motion itself limits them; explicit ones where
+functions of the model have kinks, or are evaluated lane by lane. What tells that it does not: an estimate of |h lambda| (from the
 contraction of sweeps, or carried along by explicit steps [HW96, IV.2]) comes near the limit, or lambda is many times the
 rate of the motion, |a|/|v|. Then, and only then, the spectrum of the linearised motion is looked at; damped eigenvalues
 that fast mean stiffness, and Radau IIA (BDF for large systems and on groups) takes over. It hands back when its steps
@@ -17,11 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import casadi as ca
 import numpy as np
 
-from dalembert.compiler.lanes import by_lane
-from dalembert.compiler.spec import Stream
 from dalembert.formulations.base import Formulation, as_formulation
 from dalembert.formulations.index1 import Index1
 from dalembert.integrators.base import Integrator
@@ -36,6 +33,7 @@ from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, RESIDUALS
 from dalembert.numerics.opening import A, V
 from dalembert.numerics.projection import Projection
 from dalembert.runtime.assembly import Workspace, make_layout
+from dalembert.runtime.ingredients import kinked, lane_by_lane
 from dalembert.runtime.prepare import LARGEST_EXPLICIT, as_projection, not_explicit
 from dalembert.runtime.segments import Segment, Start, carry_on
 from dalembert.runtime.spectrum import spectrum
@@ -48,7 +46,6 @@ LOOK_AFTER = 16  # steps; then after twice as many, and so on
 # itself makes steps that long
 NEAR_LIMIT, MOST_SLOW = 4.0, 9.0
 RADIUS = 0.097  # spectral radius of A
-FEW = 0.05  # part of the instructions of a model that may be functions evaluated lane by lane
 MUCH_FASTER = 8.0  # than the motion
 DAMPED = 0.1  # -Re lambda / |lambda| from which on a fast mode dies out by itself
 MANY_TIMES = 1000.0  # in a run: a damped mode that fast is stiff before the first step is made
@@ -109,7 +106,7 @@ class Automatic:
 
     def _explicit(self) -> Explicit | Iterated:
         system = self.system
-        if system.nv + system.nlam + system.nmu > LARGEST_EXPLICIT or not lane_by_lane(system):
+        if system.nv + system.nlam + system.nmu > LARGEST_EXPLICIT or not (lane_by_lane(system) or kinked(system)):
             return Iterated()
         # between the longest steps of order 8 there is too little to interpolate first-order equations with
         return Explicit(order=8 if system.nq and (not system.nr or self.rtol < LOOSE) else 5)
@@ -216,18 +213,6 @@ def _fastest(run: runstate.Run, work: Workspace) -> tuple[float, float, float]:
         z = run.rows[run.slots[1]].item(layout.slice(STIFFNESS).start)
         return z, abs(real.item(runstate.H_ACCEPTED)), NEAR_LIMIT
     return math.sqrt(real.item(runstate.CONTRACTION)) / RADIUS, real.item(runstate.LENGTH), MOST_SLOW
-
-
-def lane_by_lane(system: System) -> bool:
-    """True if so much of a model is functions that have no vector form that iterating all stages at once does not pay."""
-    known: dict[str, bool] = system.__dict__.setdefault("_lane_by_lane", {})
-    if "yes" not in known:
-        x = system.symbols
-        symbols = [x.t, x.q, x.v, x.a, x.lam, x.mu, x.r, x.w, x.s, x.p]
-        function = ca.Function("model", symbols, [system.mass, system.force, system.G], {"allow_free": True})
-        stream = Stream.of(function)
-        known["yes"] = sum(by_lane(i.op) for i in stream) > FEW * len(stream)
-    return known["yes"]
 
 
 def _rate_of_motion(run: runstate.Run, work: Workspace) -> float:

@@ -23,6 +23,7 @@ from dalembert.numerics.rank import SUSPECT
 from dalembert.runtime import singular
 from dalembert.runtime.assembly import Workspace
 from dalembert.runtime.creep import Creep
+from dalembert.runtime.ingredients import kinked
 from dalembert.runtime.seeds import fixed_seeds, regular_seeds
 from dalembert.runtime.start import evaluate as evaluate_model
 from dalembert.runtime.start import point_values
@@ -206,11 +207,13 @@ def _prepare(
     if not fixed:  # a part of the error allowed in a step, which may be less than the tolerance
         real[runstate.ROUNDING] = method.rounding * hermite.EPS * scale
         real[runstate.NEWTON_TOLERANCE] = share / max(1.0, scale)
+    coefficients = np.zeros(runstate.N_COEFFICIENTS + runstate.N_WORK)
+    coefficients[runstate.GROWTH] = method.growth
     rank, ranked = singular.watch(work, options.t0, row)
     watched[2], watched[3 : 3 + work.p.size] = options.t0, work.p
     return runstate.Run(
         real=real, whole=whole, nodes=nodes, rows=rows, slots=FIRST_SLOTS.copy(),
-        coefficients=np.zeros(runstate.N_COEFFICIENTS + runstate.N_WORK), estimate=np.zeros(n),
+        coefficients=coefficients, estimate=np.zeros(n),
         scratch=np.zeros((3, frame.n_scratch)),
         rtol=rtol, atol=atol, power=frame.power, controlled=frame.controlled, peak=peak,
         weights=np.zeros((2, max(n, assembly.n_step))),
@@ -306,6 +309,7 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
         formula, n_data = method.formula(), int(assembly.step.d.numel())
         n_lanes, whole[runstate.LANE_WORK] = sweeps.lanes_size(system.nq, system.nv, system.nr, ambient, n_data)
         whole[runstate.SWEEPS], whole[runstate.N_MOVED], whole[runstate.AMBIENT] = method.sweeps, system.nq, ambient
+        whole[runstate.KINKED] = int(kinked(system))
     bounded, together = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     if system.nq:  # numbers of a rotation count in absolute terms
         bounded[layout.slice("q")] = ~system.space.unbounded
