@@ -161,7 +161,7 @@ def test_loaded_solutions_cannot_be_checked(tmp_path: Any) -> None:
 
 
 def test_failed_runs_do_not_pass() -> None:
-    sol, _ = run("pendulum", 5.0, max_steps=20)
+    sol, _ = run("pendulum", 5.0, max_steps=10)
     assert not sol.success
     assert not sol.check().passed
 

@@ -41,7 +41,7 @@ def test_panels_of_the_pendulum(pendulum, tmp_path):
     assert figure.axes[3].get_yscale() == "log"
     title = figure.get_suptitle()
     assert "pendulum" in title
-    assert "explicit" in title
+    assert "iterated" in title
     assert f"{pendulum.stats.steps} steps" in title
 
 

@@ -17,9 +17,10 @@ from dalembert.numerics.locate import watch
 from dalembert.numerics.native import inlined
 from dalembert.numerics.newton import CONVERGED, NEWTON_TYPE
 from dalembert.numerics.newton import USER_ERROR as NEWTON_USER_ERROR
-from dalembert.numerics.rank import SUSPECT, watch_rank
+from dalembert.numerics.rank import SUSPECT, smallest_now, watch_rank
 from dalembert.numerics.regular import regrid
 from dalembert.numerics.runstate import (
+    ALARMED,
     AT_ORDER,
     CHANGE_DATA,
     CHUNK_END,
@@ -35,7 +36,9 @@ from dalembert.numerics.runstate import (
     H_ACCEPTED,
     H_MAX,
     IN_A_ROW,
+    LANE_KERNEL,
     LAST_CAUSE,
+    LENGTH,
     MAX_STEPS,
     MONITOR,
     MOST_AGEING,
@@ -86,6 +89,10 @@ from dalembert.numerics.step import (
 )
 
 
+SHORT = 0.25  # of the last steps: one that is shorter makes us look for a loss of rank ahead
+CLOSE = 0.1  # smallest singular value of the constraints, scaled by their sizes at the start, that means one
+
+
 @inlined
 def store(run, output, t, row, order):  # type: ignore[no-untyped-def]
     i = run.whole[STORED]
@@ -98,6 +105,8 @@ def store(run, output, t, row, order):  # type: ignore[no-untyped-def]
 def _integrate(run, step, stages, dense, multipliers, parameters, output):  # type: ignore[no-untyped-def]
     """Advance until the end, a terminal event, a failure, or until Python is wanted (RUNNING)."""
     forward = run.real[T_END] >= run.real[T]
+    if run.whole[STEPS] == 0:  # the first step may pass a loss of rank
+        smallest_now(run, multipliers, run.real[T], run.rows[run.slots[1]])
     while True:
         t, t_end = run.real[T], run.real[T_END]
         if t == t_end:
@@ -197,6 +206,10 @@ def _integrate(run, step, stages, dense, multipliers, parameters, output):  # ty
         factorized = run.whole[STORE_STEPS] == 1 or run.whole[N_EVENTS] > 0
         factorized = factorized and (run.whole[OWN_MULTIPLIERS] == 0 or run.whole[N_PAST] < run.finished.size)
         watch_rank(run, multipliers, t_new, run.rows[run.slots[1]], factorized)
+        # accelerations of stages, which are not on the constraints, grow without bound where these lose rank
+        if run.whole[LANE_KERNEL] != 0 and abs(h) < SHORT * run.real[LENGTH] and run.whole[ALARMED] == 0:
+            if smallest_now(run, multipliers, t_new, run.rows[run.slots[1]]) < CLOSE:
+                run.whole[ALARMED] = 1
         if run.whole[MONITOR] != 0:
             rate = run.watched[1]
             if rate * abs(run.real[H]) > 0.9 * MOST_AGEING:
@@ -237,6 +250,8 @@ def _integrate(run, step, stages, dense, multipliers, parameters, output):  # ty
         if not np.isnan(stop):
             return EVENT
         if run.whole[CHANGE_DATA] == 1 or run.ranked[SUSPECT] != 0:
+            return RUNNING
+        if run.whole[ALARMED] == 1:
             return RUNNING
 
 

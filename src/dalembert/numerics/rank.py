@@ -256,6 +256,16 @@ def look(run, multipliers, t, row, factorized):  # type: ignore[no-untyped-def]
     run.ranked[SEEN] += 1
 
 
+@inner
+def smallest_now(run, multipliers, t, row):  # type: ignore[no-untyped-def]
+    """An estimate of the smallest singular value at an accepted row; infinite if nothing is watched."""
+    if run.ranked[COUNT] == 0:
+        return np.inf
+    if run.rank[TIMES] != t or run.ranked[SEEN] == 0:
+        look(run, multipliers, t, row, False)
+    return run.rank[SIGMA]
+
+
 @inlined
 def watch_rank(run, multipliers, t, row, factorized):  # type: ignore[no-untyped-def]
     """Look at an accepted row; what is suspected is left in run.ranked[SUSPECT]."""

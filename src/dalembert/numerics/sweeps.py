@@ -128,6 +128,8 @@ def step_to(run, multipliers, t0, row, t, out):  # type: ignore[no-untyped-def]
     w, x = run.lanes[run.whole[LANE_WORK] : begin], run.lanes[begin : begin + 2 * (ny + nv + nr)]
     d, known = run.lanes[begin + x.size :], data(multipliers.newton)
     d[0], d[1] = t, t - t0
+    for i in range(N_NUMBERS):  # not used, but they are to be numbers: see `mix`
+        d[2 + i] = 0.0
     for i in range(past):
         d[2 + N_NUMBERS + i] = row[i]
     parameters = 2 + N_NUMBERS + 2 * past

@@ -5,7 +5,8 @@ functions of the model have kinks, or are evaluated lane by lane. What tells tha
 contraction of sweeps, or carried along by explicit steps [HW96, IV.2]) comes near the limit, or lambda is many times the
 rate of the motion, |a|/|v|. Then, and only then, the spectrum of the linearised motion is looked at; damped eigenvalues
 that fast mean stiffness, and Radau IIA (BDF for large systems and on groups) takes over. It hands back when its steps
-are so short that the others would cost less.
+are so short that the others would cost less. Explicit steps also take over where iterated ones become short close to a
+position where the constraints lose rank: these step across it.
 
 [HW96] E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer 1996.
 """
@@ -146,6 +147,9 @@ class Automatic:
             slow = max(slow, MUCH_FASTER * found.real.max(initial=0.0))
             fast = found[np.abs(found) > slow]
             return fast.size > 0 and self._needs(_damped(fast), np.abs(fast) > HIDDEN * _rate_of_motion(run, work))
+        if run.whole[runstate.ALARMED] and run.whole[runstate.LANE_KERNEL]:
+            self._need = "singular"
+            return True
         if self._waits():
             return False
         motion = _rate_of_motion(run, work)
@@ -191,7 +195,12 @@ class Automatic:
         if last.result.status != Status.RUNNING:
             return None
         form = last.start.formulation
-        if isinstance(last.start.method, NONSTIFF):
+        # before its first step the other method knew no more than this one will
+        first_step = abs(float(last.result.state.real[runstate.H])) if last.steps else None
+        if self._need == "singular":
+            choice = Choice(Explicit(), form, "auto: close to a position where the constraints lose rank")
+            first_step, self._need = float(last.result.state.real[runstate.LENGTH]), "implicit"
+        elif isinstance(last.start.method, NONSTIFF):
             choice = self._implicit(form, "auto: stiff")
         else:
             choice = Choice(self._explicit(), form, "auto: no longer stiff")
@@ -201,8 +210,7 @@ class Automatic:
         watch = self.watch(choice.method, form)
         return carry_on(
             last, method=choice.method, formulation=form, projection=projection, reason=choice.reason,
-            # before its first step the other method knew no more than this one will
-            first_step=abs(float(last.result.state.real[runstate.H])) if last.steps else None, **watch,
+            first_step=first_step, **watch,
         )  # fmt: skip
 
 

@@ -64,6 +64,7 @@ class Options:
     # asked before the first step and now and then: stop here?
     pause: Callable[[runstate.Run, Workspace], bool] | None = None
     look_every: int | None = None  # steps before the first such question
+    scale: np.ndarray | None = None  # of the constraints, see `singular.watch`
 
 
 @dataclass
@@ -137,6 +138,8 @@ def execute(
                     starter, starter.settle([run.real[runstate.T]], last[None], layout)[0], layout, options, run
                 )
                 _choose_data(work, formulation, run)
+            if run.whole[runstate.ALARMED] == 1:  # said once
+                run.whole[runstate.ALARMED] = 2
             if run.ranked[SUSPECT] != 0:
                 passed = singular.inspect(work, run)
                 run.ranked[SUSPECT] = 0
@@ -209,7 +212,7 @@ def _prepare(
         real[runstate.NEWTON_TOLERANCE] = share / max(1.0, scale)
     coefficients = np.zeros(runstate.N_COEFFICIENTS + runstate.N_WORK)
     coefficients[runstate.GROWTH] = method.growth
-    rank, ranked = singular.watch(work, options.t0, row)
+    rank, ranked = singular.watch(work, options.t0, row, options.scale)
     watched[2], watched[3 : 3 + work.p.size] = options.t0, work.p
     return runstate.Run(
         real=real, whole=whole, nodes=nodes, rows=rows, slots=FIRST_SLOTS.copy(),

@@ -39,6 +39,7 @@ from dalembert.runtime.prepare import (
     starts_better,
 )
 from dalembert.runtime.run import Options, Result, Starter, execute
+from dalembert.runtime.singular import scale_of
 from dalembert.runtime.start import initial_row
 from dalembert.status import Status
 
@@ -65,6 +66,7 @@ class Start:
     look_every: int | None = None  # steps before the first such question; later they come at growing distances
     happened: tuple[int, ...] = ()  # events whose zero is this state
     sides: Mapping[int, float] = field(default_factory=dict)  # signs of other events that are zero here
+    scale: np.ndarray | None = None  # of the constraints, if they are those of the segment before
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +175,9 @@ def carry_on(segment: Segment, **changes: Any) -> Start:
     row = segment.end_row
     values = {name: segment.part(name, row) for name in ("q", "v", "r", "w", "s")}
     start = replace(
-        segment.start, t=segment.t_end, values=values, initial="assume", happened=(), sides={}, first_step=None
-    )
+        segment.start, t=segment.t_end, values=values, initial="assume", happened=(), sides={}, first_step=None,
+        scale=None if "system" in changes else scale_of(segment.result.state),
+    )  # fmt: skip
     start = replace(start, **changes)
     if start.first_step is None and start.method.one_step and start.method == segment.start.method:
         last = np.abs(np.diff(segment.result.t[-4:])) if segment.options.t_eval is None else np.zeros(0)
@@ -237,6 +240,7 @@ def prepare(start: Start, plan: Plan, steps: int, evaluated: int, before: Sequen
         max_steps=None if plan.max_steps is None else plan.max_steps - steps,
         pause=start.pause,
         look_every=start.look_every,
+        scale=start.scale,
     )
     options.steps = plan.steps(options.t0, options.t1)
     if plan.t_eval is not None:

@@ -64,15 +64,33 @@ class Patience:
 TOO_FAR = Passage(np.nan, False, "")  # what `inspect` says of such a step
 
 
-def watch(work: Workspace, t: float, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Memory of the watch: rows of C scaled by their size at the start, in the metric of the mass matrix."""
+def watch(
+    work: Workspace, t: float, row: np.ndarray, scale: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Memory of the watch: rows of C scaled by their size at the start, in the metric of the mass matrix.
+
+    ``scale``: that of the run which this one continues. It may have been changed close to a loss of rank, where sizes
+    are no measure.
+    """
     blank, counts = _memory(work.assembly)
     out, ranked = blank.copy(), counts.copy()
     m = ranked.item(rank.COUNT)
     rank.begin(out, t, row)
-    if m and not work.row_scales(t, row, out[rank.PARTS : rank.PARTS + m]):
+    if scale is not None and scale.size == m:
+        out[rank.PARTS : rank.PARTS + m] = scale
+    elif m and not work.row_scales(t, row, out[rank.PARTS : rank.PARTS + m]):
         out[rank.PARTS : rank.PARTS + m] = _scale(work, t, row)
     return out, ranked
+
+
+def scale_of(run: runstate.Run) -> np.ndarray:
+    """What the rows of C are scaled by in a run."""
+    return run.rank[rank.PARTS : rank.PARTS + _watched(run)].copy()
+
+
+def _watched(run: runstate.Run) -> int:
+    """Constraints, watched or resting."""
+    return (run.rank.size - rank.PARTS - run.ranked.item(rank.N_V) - rank.SIGHTS * run.rows.shape[1]) // 4
 
 
 def _memory(assembly: Assembly) -> tuple[np.ndarray, np.ndarray]:
