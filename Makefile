@@ -39,6 +39,7 @@ bench: $(VENV)/ready-bench
 	$(BIN)/python benchmarks/proportionality.py
 	$(BIN)/python benchmarks/automatic.py
 	$(BIN)/python benchmarks/alternatives.py
+	$(BIN)/python benchmarks/iterated.py
 
 docs: $(VENV)/ready-xarray
 	$(BIN)/python docs/make_figures.py

@@ -1,4 +1,4 @@
-"""Methods for nonstiff systems: work and precision of half-explicit, explicit and BDF runs; energy of long runs.
+"""Methods for nonstiff systems: work and precision of explicit, half-explicit, iterated and BDF runs; long runs.
 
     python benchmarks/nonstiff.py [--problems NAME ...] [--tolerances 1e-4 ...] [--dry]
 
@@ -30,7 +30,7 @@ from dalembert.integrators.base import Integrator
 from dalembert.table import markdown_table, print_table
 
 RESULTS = Path(__file__).resolve().parent / "results"
-METHODS: tuple[Integrator, ...] = (da.HalfExplicit(5), da.Explicit(5), da.Explicit(8), da.BDF())
+METHODS: tuple[Integrator, ...] = (da.HalfExplicit(5), da.Explicit(5), da.Explicit(8), da.Iterated(), da.BDF())
 SPANS = {"pendulum": (0.0, 10.0)}  # others: their own
 PROBLEMS = ("pendulum", "slider-crank", "andrews", "heavy-top", "rolling-sphere")
 TOLERANCES = (1e-4, 1e-6, 1e-8, 1e-10)
@@ -44,6 +44,7 @@ LONG: tuple[tuple[Integrator, dict[str, Any]], ...] = (
     (da.Rattle(6), {"h": 0.02}),
     (da.HalfExplicit(5), {"rtol": 1e-6, "atol": 1e-6}),
     (da.Explicit(8), {"rtol": 1e-6, "atol": 1e-6}),
+    (da.Iterated(), {"rtol": 1e-6, "atol": 1e-6}),
 )
 LONG_COLUMNS = ["method", "step", "steps", "s", "energy error, first 50 periods", "last 50 periods", "largest |g|"]
 

@@ -234,9 +234,7 @@ def test_tolerances_by_component(pendulum: Any) -> None:
     loose = run(pendulum, rtol=0, atol=[1e-4] * 4)
     same = run(pendulum, rtol=[0] * 4, atol=1e-4)
     np.testing.assert_array_equal(loose.t, same.t)
-    found = [
-        run(pendulum, rtol=0, atol=[1e-4, tol, 1e-4, 1e-4], method="explicit").stats.steps for tol in (1e-4, 1e-9)
-    ]
+    found = [run(pendulum, rtol=0, atol=[1e-4, tol, 1e-4, 1e-4], method="explicit").stats.steps for tol in (1e-4, 1e-9)]
     assert found[1] > 2 * found[0]
     for component in range(4):
         atol = np.full(4, 1e6)

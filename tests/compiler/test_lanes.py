@@ -13,7 +13,9 @@ from dalembert.compiler.lanes import by_lane
 from dalembert.compiler.operations import OPERATIONS, operation_name
 
 QUIET = sorted(set(OPERATIONS) - {ca.OP_PRINTME})
-SAMPLES = np.array([0.0, -0.0, 0.3, -0.7, 1.0, 12.25, -710.5, 3e200, np.inf, np.nan, 1e-9, -2.5, 0.999, 2.0**46, -3.0, 7.0])
+SAMPLES = np.array(
+    [0.0, -0.0, 0.3, -0.7, 1.0, 12.25, -710.5, 3e200, np.inf, np.nan, 1e-9, -2.5, 0.999, 2.0**46, -3.0, 7.0]
+)
 
 
 def expression(op: int, x: ca.SX, y: ca.SX) -> ca.SX:

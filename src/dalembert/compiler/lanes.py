@@ -52,8 +52,7 @@ def declarations(lanes: int) -> str:
     """Those of LLVM's functions of vectors that templates use."""
     vector = kind(lanes)
     lines = [
-        f"declare {vector} @llvm.{f}.v{lanes}f64({', '.join([vector] * arguments)})"
-        for f, arguments in ROUNDED.items()
+        f"declare {vector} @llvm.{f}.v{lanes}f64({', '.join([vector] * arguments)})" for f, arguments in ROUNDED.items()
     ]
     return "\n".join(lines) + "\n"
 

@@ -121,7 +121,7 @@ class Integrator(ABC):
     # number of stages of an explicit method: its unknowns are their start values
     explicit_stages: ClassVar[int] = 0
     # largest growth of explicit steps from one to the next; 0: the usual
-    growth: float = 0.0
+    growth: ClassVar[float] = 0.0
     # order of the first step, for its size; one-step methods of high order need not begin with tiny ones
     start_order: int = 1
     # number of sweeps over the stages of a method that iterates them

@@ -37,6 +37,7 @@ from dalembert.numerics.layout import Layout
 from dalembert.numerics.native import LANES
 from dalembert.numerics.projection import Projection
 from dalembert.numerics.sweeps import BEGINNING, G4, G5, G6, G7
+from dalembert.spaces.group import Group
 from dalembert.status import OptionError
 
 MOST_SWEEPS = 7  # more would not raise the order
@@ -197,8 +198,7 @@ class Iterated(Integrator):
 
 def on_space(system: System, q: ca.SX) -> ca.SX:
     """The element of a group that numbers close to it mean: Newton's method for the nearest one."""
-    if system.space.flat or not system.nq:
-        return q
-    for _ in range(CORRECTIONS):
-        q = ca.SX(system.space.correct(q))
+    if isinstance(system.space, Group):
+        for _ in range(CORRECTIONS):
+            q = ca.SX(system.space.correct(q))
     return q

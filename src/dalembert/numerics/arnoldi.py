@@ -33,7 +33,7 @@ def _arnoldi(  # type: ignore[no-untyped-def]
 ):
     """Orthonormal basis and Hessenberg matrix, in place, from basis[0]; returns the dimension, or -1.
 
-    ``step``: of the difference quotients, in units of the state; ``data``: [t, p]. ``at_least``: size of the eigenvalues
+    ``step``: of the difference quotients, in units of the state; ``data``: [t, p]. ``at_least``: size of eigenvalues
     that matter; where there is clearly none, the dimension is 2. ``known`` = 1: the row has its accelerations.
     """
     row, there = rows[0], rows[1]

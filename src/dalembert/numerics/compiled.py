@@ -91,7 +91,8 @@ def arnoldi() -> Callable[..., int]:
     """A basis and a small matrix whose eigenvalues are the largest ones of the linearised motion; flat."""
     f8, m8, i8 = types.float64[::1], types.float64[:, ::1], types.int64[::1]
     word, real = types.int64, types.float64
-    return compile_flat(_arnoldi, word(STAGE_TYPE, real, m8, m8, i8, i8, word, f8, real, real, word, real, f8, i8, m8, m8))
+    signature = word(STAGE_TYPE, real, m8, m8, i8, i8, word, f8, real, real, word, real, f8, i8, m8, m8)
+    return compile_flat(_arnoldi, signature)
 
 
 @cache

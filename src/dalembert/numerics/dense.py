@@ -26,8 +26,8 @@ On a group all of this is done in the chart of the step, q = q_0 exp(y), with y,
 v = T(y) y' and a = T(y) y'' + T' y' lead there and back. The branch of y is the one that continues the motion, see
 `integrators.positions.local_form`.
 
-Methods whose stages are iterated (`numerics.sweeps`) make a step of their own to every point, from the left end. That is
-as accurate as their steps, whose polynomials are not, and takes less time than the sweeps above.
+Methods whose stages are iterated (`numerics.sweeps`) make a step of their own to every point, from the left end. That
+is as accurate as their steps, whose polynomials are not, and takes less time than the sweeps above.
 
 On index 3 the velocities at the ends are off by M^-1 G^T (.) [HW96, VII.6]: projected in the metric of the mass matrix
 they are as accurate as the positions. See `projection.between_steps`.

@@ -88,7 +88,6 @@ from dalembert.numerics.step import (
     still_good,
 )
 
-
 SHORT = 0.25  # of the last steps: one that is shorter makes us look for a loss of rank ahead
 CLOSE = 0.1  # smallest singular value of the constraints, scaled by their sizes at the start, that means one
 
@@ -207,9 +206,9 @@ def _integrate(run, step, stages, dense, multipliers, parameters, output):  # ty
         factorized = factorized and (run.whole[OWN_MULTIPLIERS] == 0 or run.whole[N_PAST] < run.finished.size)
         watch_rank(run, multipliers, t_new, run.rows[run.slots[1]], factorized)
         # accelerations of stages, which are not on the constraints, grow without bound where these lose rank
-        if run.whole[LANE_KERNEL] != 0 and abs(h) < SHORT * run.real[LENGTH] and run.whole[ALARMED] == 0:
-            if smallest_now(run, multipliers, t_new, run.rows[run.slots[1]]) < CLOSE:
-                run.whole[ALARMED] = 1
+        short = run.whole[LANE_KERNEL] != 0 and abs(h) < SHORT * run.real[LENGTH] and run.whole[ALARMED] == 0
+        if short and smallest_now(run, multipliers, t_new, run.rows[run.slots[1]]) < CLOSE:
+            run.whole[ALARMED] = 1
         if run.whole[MONITOR] != 0:
             rate = run.watched[1]
             if rate * abs(run.real[H]) > 0.9 * MOST_AGEING:

@@ -14,12 +14,15 @@ up to that of the collocation method. In the first step, where there is nothing 
 more of them.
 
 Two estimates of the error are added. What the last sweep has changed; if that is too large although sweeps contract, a
-few more are made, which is less than to begin the step anew. And what the polynomials miss, which sweeps do not show: of
-a rate with Legendre coefficients g_0 .. g_7 over the step Radau's quadrature misses g_15 and what follows, about
-h g_7 R^2, R = (g_6^2 + g_7^2) / (g_4^2 + g_5^2), if coefficients go on to fall as they do. (Measured on four mechanisms
-with all sweeps that change anything, errors are 0.02 to 0.2 times that, from 2e-7 down to 1e-12. Kinks of the functions
-of a model end that: then it is h g_7.) The first node lies behind the beginning of the step: a force that jumps between them is noticed by
-the values of two polynomials where they meet, which then differ by much more than g_6 and g_7.
+few more are made, which is less than to begin the step anew. And what the polynomials miss, which sweeps do not show:
+of a rate with Legendre coefficients g_0 .. g_7 over the step Radau's quadrature misses g_15 and what follows, about
+
+    h g_7 R^2,   R = (g_6^2 + g_7^2) / (g_4^2 + g_5^2)
+
+if coefficients go on to fall as they do. (With all sweeps that change anything, errors of four mechanisms are 0.01 to
+0.2 times that, from 2e-7 down to 2e-12: benchmarks/iterated.py.) Kinks of the functions of a model end that: then h g_7
+counts. The first node lies behind the beginning of the step: a force that jumps between them is noticed by the values
+of two polynomials where they meet, which then differ by much more than g_6 and g_7.
 """
 
 from __future__ import annotations
@@ -89,8 +92,10 @@ def put(values, first, n, out, start):  # type: ignore[no-untyped-def]
 
 @inlined
 def last_change(run, w, h, end, before, nv, which):  # type: ignore[no-untyped-def]
-    """What a sweep has changed in the velocities at the end of the step, in units of a tolerance: that of the last step,
-    or that of a point between steps."""
+    """What a sweep has changed in the velocities at the end of the step, in units of a tolerance.
+
+    That of the last step, or that of a point between steps.
+    """
     for i in range(nv):
         run.estimate[i] = h * (w[end + LANES * i] - w[before + LANES * i])
     return run.real[ESTIMATE_SCALE] * weighted_norm(run.estimate, run.weights[which], run.places[AT_V], nv)
@@ -153,8 +158,9 @@ def step_to(run, multipliers, t0, row, t, out):  # type: ignore[no-untyped-def]
 def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[no-untyped-def]
     """Sweeps over the stages of a step, ``planned`` ones and up to so many ``more`` until changes are below the goal.
 
-    ``which``: row of Run.weights that these are measured by. ``held``: number (1 to 3) of the set of rates of the step before, 0 if there is none. Returns a code of newton(),
-    the number of the set of rates made, and the last contraction of changes.
+    ``which``: row of Run.weights that these are measured by. ``held``: number (1 to 3) of the set of rates of the step
+    before, 0 if there is none. Returns a code of newton(), the number of the set of rates made, and the last
+    contraction of changes.
     """
     start, f, in_d = w.ctypes.data, run.formula.ctypes.data, d.ctypes.data
     nv, nr, ny, ambient = run.places[N_V], run.places[N_R], run.whole[N_MOVED], run.whole[AMBIENT] == 1
@@ -232,13 +238,15 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
     for i in range(nv + nr):
         at = LANES * i
         x[ny + i] = h * w[end + at]
-        x[half + ny + i] = worse * abs(h) * abs(w[end + at] - w[before + at]) + abs(h) * missed(w, end + at, expected + at, gap, kinked)
+        changed = worse * abs(w[end + at] - w[before + at])
+        x[half + ny + i] = abs(h) * (changed + missed(w, end + at, expected + at, gap, kinked))
         total += x[ny + i]
     for i in range(ny):
         if ambient:
             at = LANES * (nv + nr + i)
             x[i] = h * w[end + at]
-            x[half + i] = worse * abs(h) * abs(w[end + at] - w[before + at]) + abs(h) * missed(w, end + at, expected + at, gap, kinked)
+            changed = worse * abs(w[end + at] - w[before + at])
+            x[half + i] = abs(h) * (changed + missed(w, end + at, expected + at, gap, kinked))
         else:
             at = LANES * i + 1
             x[i], x[half + i] = h * (d[at_v + i] + h * w[end + at]), worse * h * h * (w[end + at] - w[before + at])

@@ -1,12 +1,12 @@
 """`method="auto"`: a method for the system and the tolerances, and another one when stiffness comes or goes.
 
 Iterated Radau steps on the index-1 form are the fastest as long as the motion itself limits them; explicit ones where
-functions of the model have kinks, or are evaluated lane by lane. What tells that it does not: an estimate of |h lambda| (from the
-contraction of sweeps, or carried along by explicit steps [HW96, IV.2]) comes near the limit, or lambda is many times the
-rate of the motion, |a|/|v|. Then, and only then, the spectrum of the linearised motion is looked at; damped eigenvalues
-that fast mean stiffness, and Radau IIA (BDF for large systems and on groups) takes over. It hands back when its steps
-are so short that the others would cost less. Explicit steps also take over where iterated ones become short close to a
-position where the constraints lose rank: these step across it.
+functions of the model have kinks, or are evaluated lane by lane. What tells that it does not: an estimate of |h lambda|
+(from the contraction of sweeps, or carried along by explicit steps [HW96, IV.2]) comes near the limit, or lambda is
+many times the rate of the motion, |a|/|v|. Then, and only then, the spectrum of the linearised motion is looked at;
+damped eigenvalues that fast mean stiffness, and Radau IIA (BDF for large systems and on groups) takes over. It hands
+back when its steps are so short that the others would cost less. Explicit steps also take over where iterated ones
+become short close to a position where the constraints lose rank: they step across it.
 
 [HW96] E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer 1996.
 """
@@ -42,9 +42,9 @@ from dalembert.runtime.start import initial_row
 from dalembert.status import Status
 
 LOOK_AFTER = 16  # steps; then after twice as many, and so on
-# |h lambda|: 2/3 of the stability limit of DOP853 on the negative real axis, 6.1; of iterated Radau, where a sweep leaves
-# lambda^2 (h A)^2 of what the one before it has changed, a contraction of 0.8: where tolerances are loose, the motion
-# itself makes steps that long
+# |h lambda|: 2/3 of the stability limit of DOP853 on the negative real axis, 6.1; of iterated Radau, where a sweep
+# leaves lambda^2 (h A)^2 of what the one before it has changed, a contraction of 0.8: where tolerances are loose, the
+# motion itself makes steps that long
 NEAR_LIMIT, MOST_SLOW = 4.0, 9.0
 RADIUS = 0.097  # spectral radius of A
 MUCH_FASTER = 8.0  # than the motion
@@ -82,7 +82,7 @@ class Automatic:
     _patience: int = 1
     _looks: int = 0
     _hidden: bool = True  # undamped modes that are not excited are worth a try of implicit steps
-    _judged: tuple[float, float] = (0.0, 0.0)  # largest |lambda| and rate of the motion at the last look at the spectrum
+    _judged: tuple[float, float] = (0.0, 0.0)  # largest |lambda| and rate of the motion when it was looked at last
     _need: str = "implicit"  # what implicit steps are for, see FIVE
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ KINKED_AT_ZERO = frozenset({ca.OP_SQRT, ca.OP_POW, ca.OP_CONSTPOW, ca.OP_HYPOT, 
 
 
 def lane_by_lane(system: System) -> bool:
-    """True if so much of a model is functions that have no vector form that iterating all stages at once does not pay."""
+    """True if so much of a model is functions without a vector form that iterating all stages at once does not pay."""
     return _known(system)[0]
 
 
@@ -33,8 +33,7 @@ def _known(system: System) -> tuple[bool, bool]:
     if "_ingredients" not in cache:
         x = system.symbols
         symbols = [x.t, x.q, x.v, x.a, x.lam, x.mu, x.r, x.w, x.s, x.p]
-        outputs = [system.mass, system.force, system.G, system.dynamics] if system.nr else [
-            system.mass, system.force, system.G]  # fmt: skip
+        outputs = [system.mass, system.force, system.G, *([system.dynamics] if system.nr else [])]
         stream = Stream.of(ca.Function("model", symbols, outputs, {"allow_free": True}))
         cache["_ingredients"] = sum(by_lane(i.op) for i in stream) > FEW * len(stream), _kinks(stream)
     known: tuple[bool, bool] = cache["_ingredients"]

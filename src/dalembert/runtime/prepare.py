@@ -243,8 +243,8 @@ def first_step(given: float | None, work: Workspace, method: Integrator, row: np
         return float(np.sign(span) * min(arguments.positive("first_step", given), abs(span)))
     assembly, stage = work.assembly, work.multipliers
     out = compiled.first_step()(
-        *stage.newton, stage.whole, stage.real, options.t0, span, options.max_step, method.start_order, row, work.data(options.t0),
-        options.rtol, options.atol, assembly.differential, assembly.blocks,
+        *stage.newton, stage.whole, stage.real, options.t0, span, options.max_step, method.start_order, row,
+        work.data(options.t0), options.rtol, options.atol, assembly.differential, assembly.blocks,
         work.multiplier_tolerance, np.zeros(N_COUNTERS, dtype=np.int64), np.empty((4, row.size + stage.real.size + 1)),
     )  # fmt: skip
     assembly.take_error()  # of a trial that led nowhere

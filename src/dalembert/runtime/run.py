@@ -325,8 +325,8 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
     # fixed steps: nothing to control, Newton is to solve to rounding level
     most = np.array([FIXED_RTOL, FIXED_ATOL] if fixed else [np.inf, np.inf])
     return _Frame(
-        real, whole, watched, max(n, _most(work)), formula, n_lanes, *_tables(work, method, formulation), places, bounded, together, most,
-        int(line),
+        real, whole, watched, max(n, _most(work)), formula, n_lanes, *_tables(work, method, formulation), places,
+        bounded, together, most, int(line),
     )  # fmt: skip
 
 

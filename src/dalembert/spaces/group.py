@@ -194,7 +194,7 @@ class Group(Space):
         return call(self._equations, (q, self.nq, "q"))
 
     def correct(self, q: Array) -> Array:
-        """One step of Newton's method towards the element nearest to the stored numbers ``q``, which are close to it."""
+        """One step of Newton's method from numbers ``q`` close to the group towards the element nearest to them."""
         return call(self._correct, (q, self.nq, "q"))
 
     def project(self, q: Array) -> Array:
