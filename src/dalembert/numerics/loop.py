@@ -17,7 +17,7 @@ from dalembert.numerics.locate import watch
 from dalembert.numerics.native import inlined
 from dalembert.numerics.newton import CONVERGED, NEWTON_TYPE
 from dalembert.numerics.newton import USER_ERROR as NEWTON_USER_ERROR
-from dalembert.numerics.rank import SUSPECT, smallest_now, watch_rank
+from dalembert.numerics.rank import SUSPECT, begin_watch, smallest_now, watch_rank
 from dalembert.numerics.regular import regrid
 from dalembert.numerics.runstate import (
     ALARMED,
@@ -104,8 +104,8 @@ def store(run, output, t, row, order):  # type: ignore[no-untyped-def]
 def _integrate(run, step, stages, dense, multipliers, parameters, output):  # type: ignore[no-untyped-def]
     """Advance until the end, a terminal event, a failure, or until Python is wanted (RUNNING)."""
     forward = run.real[T_END] >= run.real[T]
-    if run.whole[STEPS] == 0:  # the first step may pass a loss of rank
-        smallest_now(run, multipliers, run.real[T], run.rows[run.slots[1]])
+    if run.whole[STEPS] == 0:
+        begin_watch(run, multipliers)
     while True:
         t, t_end = run.real[T], run.real[T_END]
         if t == t_end:

@@ -47,7 +47,7 @@ from dalembert.numerics.newton import (
     factorize,
     unknowns,
 )
-from dalembert.numerics.runstate import copy
+from dalembert.numerics.runstate import T, copy
 from dalembert.numerics.stage import INDEX, N_INDEX
 
 # positions in Run.ranked: constraints watched (0: none), where they begin among the equations and unknowns of the
@@ -88,18 +88,27 @@ def sight(rank: np.ndarray, ranked: np.ndarray, age: int) -> tuple[float, np.nda
     return float(rank[TIMES + age]), rows[age].copy()
 
 
-def begin(rank: np.ndarray, t: float, row: np.ndarray) -> None:
-    """Begin to watch at a row, in place."""
-    rank[TIMES:PARTS] = t
-    rank[rank.size - SIGHTS * row.size :].reshape(SIGHTS, -1)[:] = row
-
-
 def forget(rank: np.ndarray, ranked: np.ndarray, t: float, row: np.ndarray) -> None:
     """Begin again at a row, in place: what was seen before is not to be compared with it."""
     x = PARTS + 4 * ranked[COUNT]
     rank[x : x + ranked[N_V]] = 0.0
     rank[RATE] = rank[REST] = ranked[SEEN] = 0
-    begin(rank, t, row)
+    rank[TIMES:PARTS] = t
+    rank[rank.size - SIGHTS * row.size :].reshape(SIGHTS, -1)[:] = row
+
+
+@inner
+def begin_watch(run, multipliers):  # type: ignore[no-untyped-def]
+    """A first look, before the first step, which may pass a loss of rank: what lies behind is the start."""
+    if run.ranked[COUNT] == 0 or run.ranked[SEEN] > 0:
+        return
+    t, row = run.real[T], run.rows[run.slots[1]]
+    begin = PARTS + 4 * run.ranked[COUNT] + run.ranked[N_V]
+    for age in range(SIGHTS):
+        run.rank[TIMES + age] = t
+        for i in range(row.size):
+            run.rank[begin + age * row.size + i] = row[i]
+    look(run, multipliers, t, row, False)
 
 
 @inner
@@ -261,7 +270,7 @@ def smallest_now(run, multipliers, t, row):  # type: ignore[no-untyped-def]
     """An estimate of the smallest singular value at an accepted row; infinite if nothing is watched."""
     if run.ranked[COUNT] == 0:
         return np.inf
-    if run.rank[TIMES] != t or run.ranked[SEEN] == 0:
+    if run.rank[TIMES] != t:
         look(run, multipliers, t, row, False)
     return run.rank[SIGMA]
 

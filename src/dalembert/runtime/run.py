@@ -428,11 +428,19 @@ def _reuse(work: Workspace) -> float:
 def _outputs(run: runstate.Run, options: Options, row: np.ndarray) -> runstate.Output:
     size = 1024 if options.t_eval is None else options.t_eval.size
     size += 3 + len(options.steps if options.steps is not None else ())
+    points = np.empty(size), np.empty((size, row.size)), np.empty(size, dtype=np.int64)
+    if not options.event_rules.shape[1]:
+        return runstate.Output(*points, *_no_events(row.size))
     events = 16 + 2 * runstate.EVENTS_PER_STEP * options.event_rules.shape[1]
     return runstate.Output(
-        np.empty(size), np.empty((size, row.size)), np.empty(size, dtype=np.int64),
-        np.empty(events), np.empty(events, dtype=np.int64), np.empty((events, row.size)),
-    )  # fmt: skip
+        *points, np.empty(events), np.empty(events, dtype=np.int64), np.empty((events, row.size))
+    )
+
+
+@cache
+def _no_events(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Room for events where there are none, nor will be: nothing is written there."""
+    return np.zeros(16), np.zeros(16, dtype=np.int64), np.zeros((16, n))
 
 
 def _double(x: np.ndarray) -> np.ndarray:

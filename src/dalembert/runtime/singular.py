@@ -75,7 +75,6 @@ def watch(
     blank, counts = _memory(work.assembly)
     out, ranked = blank.copy(), counts.copy()
     m = ranked.item(rank.COUNT)
-    rank.begin(out, t, row)
     if scale is not None and scale.size == m:
         out[rank.PARTS : rank.PARTS + m] = scale
     elif m and not work.row_scales(t, row, out[rank.PARTS : rank.PARTS + m]):
