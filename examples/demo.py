@@ -19,7 +19,7 @@ INTRO = (
     "[bold]A pendulum as a mass point on a rod: x² + y² = 1.[/bold] It is released from the horizontal; gravity is "
     "chosen so that the period is exactly 2. At t = 100, after 50 periods, it must be back where it started, so the "
     "error is known without a reference solution.\n\n"
-    "The automatic choice, explicit steps of order 8, integrates the equations with the rod differentiated twice "
+    "The automatic choice, iterated Radau IIA of order 13, integrates the equations with the rod differentiated twice "
     "(index 1). Done naively, the mass point leaves its circle: drift. By default every step is projected back onto "
     "the circle and its tangent. Compare the red and the green rows: the [bold]drift[/bold] falls to rounding level, "
     "the [bold]error[/bold] falls too, and a step still "

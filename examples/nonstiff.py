@@ -1,4 +1,4 @@
-"""Nonstiff systems: half-explicit and explicit methods for accuracy, RATTLE for the energy of long runs.
+"""Nonstiff systems: half-explicit, explicit and iterated methods for accuracy, RATTLE for the energy of long runs.
 
 python examples/nonstiff.py
 """
@@ -11,7 +11,7 @@ pendulum = da.problems()["pendulum"]
 start = {"q0": pendulum.q0, "v0": pendulum.v0}
 
 # the same tolerance: steps, and the error at the end
-for method in ("bdf", da.HalfExplicit(5), da.Explicit(8)):
+for method in ("bdf", da.HalfExplicit(5), da.Explicit(8), da.Iterated()):
     sol = da.solve(pendulum.system, (0, 100), method=method, rtol=1e-9, atol=1e-9, **start)
     error = np.abs(sol.q[-1] - pendulum.reference(np.array([100.0]))["q"][0]).max()
     print(
