@@ -29,7 +29,7 @@ from dalembert.integrators.iterated import Iterated
 from dalembert.integrators.radau import CarefulRadau, Radau
 from dalembert.model.system import System
 from dalembert.numerics import runstate
-from dalembert.numerics.compiled import motion_rate
+from dalembert.numerics.compiled import arnoldi, motion_rate
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, RESIDUALS
 from dalembert.numerics.opening import A, V
 from dalembert.numerics.projection import Projection
@@ -132,6 +132,7 @@ class Automatic:
         why = self.system.__dict__.get("_not_explicit", {}).get("why")
         if self.fixed or formulation.name not in Explicit.takes or why:
             return {}
+        motion_rate(), arnoldi()  # compiled once per machine: not part of the run's time
         return {"pause": self._stiff if isinstance(method, NONSTIFF) else self._relaxed, "look_every": LOOK_AFTER}
 
     def _stiff(self, run: runstate.Run, work: Workspace) -> bool:
