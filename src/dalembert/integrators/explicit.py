@@ -26,6 +26,7 @@ from dalembert.integrators.base import Integrator, StepData, StepEquations, regi
 from dalembert.integrators.explicit_stages import (
     Rates,
     change,
+    implicit_accelerations,
     motion_rate,
     moved,
     rate_unknowns,
@@ -159,11 +160,7 @@ class Explicit(Integrator):
     ) -> StepEquations:
         system, h, t0 = env.system, data.h, data.t - data.h
         if data.accelerate is None:
-            raise OptionError(
-                "method 'explicit' needs accelerations and multipliers that follow from a linear system; this model "
-                "has friction, auxiliary variables, contact coordinates or black boxes, or is too large for compiled "
-                "elimination. Use BDF or Radau."
-            )
+            raise implicit_accelerations(self.name)
         coefficients = tableau(self.order)
         old = {u.name: data.first[layout.slice(u.name)] for u in self.carried(system, formulation)}
         made: list[Rates] = []

@@ -16,9 +16,19 @@ import numpy as np
 from dalembert.formulations.base import Unknown
 from dalembert.model.system import System
 from dalembert.spaces.group import Group
+from dalembert.status import OptionError
 
 RATES = ("a", "k", "r_dot")
 Rates = dict[str, ca.SX]
+
+
+def implicit_accelerations(method: str) -> OptionError:
+    """The refusal of a model whose accelerations cannot be computed stage by stage."""
+    return OptionError(
+        f"method {method!r} needs accelerations and multipliers that follow from a linear system; this model has "
+        "friction, auxiliary variables, contact coordinates or black boxes, or is too large for compiled elimination. "
+        "Use BDF or Radau."
+    )
 
 
 def rate_sizes(system: System) -> dict[str, int]:

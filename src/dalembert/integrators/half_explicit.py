@@ -37,6 +37,7 @@ from dalembert.integrators.base import Integrator, StepData, StepEquations, regi
 from dalembert.integrators.explicit_stages import (
     Rates,
     change,
+    implicit_accelerations,
     motion_rate,
     moved,
     rate_sizes,
@@ -155,11 +156,7 @@ class HalfExplicit(Integrator):
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
     ) -> StepEquations:
         if data.eliminate is None or env.system.ns:
-            raise OptionError(
-                "method 'half-explicit' needs accelerations and multipliers that follow from a linear system; this "
-                "model has friction, auxiliary variables, contact coordinates or black boxes, or is too large for "
-                "compiled elimination. Use BDF or Radau."
-            )
+            raise implicit_accelerations(self.name)
         system, h, t0 = env.system, data.h, data.t - data.h
         tableau = half_explicit_tableau(self.order)
         old = {u.name: data.first[layout.slice(u.name)] for u in self.carried(system, formulation)}

@@ -29,6 +29,7 @@ from numpy.polynomial import Legendre, legendre
 
 from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.base import Integrator, StepData, StepEquations, register
+from dalembert.integrators.explicit_stages import implicit_accelerations
 from dalembert.integrators.stages import last_row_function
 from dalembert.integrators.tableaus import radau_nodes
 from dalembert.model.point import Environment
@@ -163,11 +164,7 @@ class Iterated(Integrator):
     ) -> StepEquations:
         system, h = env.system, data.h
         if data.accelerate is None:
-            raise OptionError(
-                "method 'iterated' needs accelerations and multipliers that follow from a linear system; this model "
-                "has friction, auxiliary variables, contact coordinates or black boxes, or is too large for compiled "
-                "elimination. Use BDF or Radau."
-            )
+            raise implicit_accelerations(self.name)
         sizes = [u.size for u in self.unknowns(system, formulation)]
         dq, dv, dr, *errors = ca.vertsplit(x, np.cumsum([0, *sizes]).tolist())
         old = {u.name: data.first[layout.slice(u.name)] for u in self.carried(system, formulation)}
