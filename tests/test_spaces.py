@@ -77,6 +77,7 @@ class Compiled:
             "Ad": (a, none, group.Ad(a)),
             "ad": (v, none, group.ad(v)),
             "move": (a, v, group.move(a, v)),
+            "retract": (a, v, group.retract(a, v)),
             "difference": (a, b, group.difference(a, b)),
             "rate": (a, v, group.rate(a, v)),
             "equations": (a, none, group.equations(a)),
@@ -218,6 +219,17 @@ def test_move_and_difference(case: Any, data: st.DataObject) -> None:
     same(name, G.move(q0, d), q1, 128)
     same(name, G.move(q0, np.zeros(group.nv)), q0)
     same(name, G.move(q0, d), G.compose(q0, G.exp(d)), 32)
+
+
+@pytest.mark.parametrize("size", [1e-4, 1e-2, 1.0])
+def test_retract_is_an_element_near_that_of_a_move(case: Any, size: float) -> None:
+    name, G, group = case
+    rng = np.random.default_rng(7)
+    q, d = group.exp(rng.normal(size=group.nv)), size * rng.uniform(-1.0, 1.0, group.nv)
+    moved = G.retract(q, d)
+    assert np.abs(group.equations(moved)).max(initial=0.0) < 8 * EPS
+    assert np.abs(moved - group.move(q, d)).max() <= 2.0 * size**2 + 8 * EPS
+    close(G.retract(q, 0.0 * d), q, 4)
 
 
 @quick

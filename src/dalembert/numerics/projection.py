@@ -24,6 +24,7 @@ import numpy as np
 from dalembert.model.point import Point
 from dalembert.numerics.nonlinear import Nonlinear, row_rounding
 from dalembert.numerics.stage import StageData, StageSystem
+from dalembert.spaces.group import Group
 from dalembert.status import OptionError
 from dalembert.tracing import to_sx
 
@@ -208,6 +209,9 @@ def _stage(name: str, options: Projection, data: StageData, blocks: list[str], c
     Contact coordinates s move along with q, held to h(t, q, s) = 0 by equations of their own.
     """
     system = data.system
+    turns = isinstance(system.space, Group) and not system.space.flat and not system.ns and not system.calls
+    if blocks == ["q"] and turns and options.iteration == "simplified" and options.error == "plain":
+        return _stage_on_group(name, options, data, conditions)
     env = data.environment()
     old = data.old
     moving = [*blocks, "s"] if "q" in blocks and system.ns else list(blocks)
@@ -271,6 +275,45 @@ def _stage(name: str, options: Projection, data: StageData, blocks: list[str], c
         keep=False,
         layout=data.layout,
         metric=W if options.error == "projected" else None,
+    )
+
+
+def _stage_on_group(name: str, options: Projection, data: StageData, conditions: Conditions) -> StageSystem:
+    """The same for positions on a group, in terms of a tangent vector d: W d + G^T nu = 0, phi(q) = 0, q = q~ exp(d).
+
+    These are fewer equations than those of the stored numbers, and the metric comes first in them: their pivots serve
+    in every position, while entries of a rotation all become zero in some. q is q~ exp(d) to first order.
+    """
+    system, env, old, space = data.system, data.environment(), data.old, data.system.space
+    assert isinstance(space, Group)
+
+    def at(q: ca.SX) -> Point:
+        return env.at(t=data.t, **{b: q if b == "q" else old[b] for b in ("q", "v", "r", "w", "s")})
+
+    m, q = conditions(at(old["q"]), data.phi0).numel(), ca.SX.sym("q", system.nq)
+    n = system.nv if m else 0  # nothing to solve for if any element will do
+    d, nu = ca.SX.sym("d", n), ca.SX.sym("nu", m)
+    x = ca.vertcat(d, nu)
+    moved = ca.SX(space.retract(old["q"], d)) if m else old["q"]
+    phi = conditions(at(moved), data.phi0)
+    W, G = (options.metric(at(old["q"])), at(old["q"]).G) if m else (ca.SX(0, 0), ca.SX(0, 0))
+    rounding = ca.substitute(row_rounding(ca.jacobian(conditions(at(q), data.phi0), q), q), q, old["q"])
+    return StageSystem(
+        ("q",),
+        Nonlinear(
+            name=f"project-{name}",
+            x=x,
+            d=data.d,
+            residual=ca.densify(ca.vertcat(W @ d + G.T @ nu, phi)),
+            jacobian=ca.sparsify(ca.blockcat([[W, G.T], [G, ca.SX(m, m)]])),
+            columns=ca.SX.ones(n + m, 1),
+            row_tolerance=ca.densify(ca.vertcat(-ca.SX.ones(n, 1), rounding)),
+            env=env,
+        ),
+        by_rows=True,
+        keep=False,
+        layout=data.layout,
+        moved=moved,
     )
 
 

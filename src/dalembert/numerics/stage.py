@@ -21,7 +21,7 @@ from dalembert.model.system import System
 from dalembert.numerics.kernels import Request
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.native import call_kernel, inner
-from dalembert.numerics.newton import AT_D, NEWTON_TYPE, N, Newton, at, data, newton, unknowns
+from dalembert.numerics.newton import AT_D, AT_X, DIVERGED, NEWTON_TYPE, N, Newton, at, data, newton, unknowns
 from dalembert.numerics.nonlinear import Nonlinear
 
 
@@ -66,6 +66,15 @@ class StageSystem:
     keep: bool  # start the extra unknowns from their last values instead of zero
     layout: Layout
     metric: ca.SX | None = None  # W, if error estimates are to be projected with this stage
+    moved: ca.SX | None = None  # numbers that the blocks become, if the unknowns begin with a tangent vector instead
+
+    def start(self, row: np.ndarray) -> np.ndarray:
+        """Unknowns to begin with (n,)."""
+        x = np.zeros(self.system.n)
+        if self.moved is None:
+            index = self.layout.indices(self.blocks)
+            x[: index.size] = row[index]
+        return x
 
     def planned(self, samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> StageSystem:
         return replace(self, system=self.system.planned(samples))
@@ -77,6 +86,12 @@ class StageSystem:
         out = self.system.requests()
         if self.metric is not None:
             out.append(Request(f"{self.system.name}.tangent", *self._tangent(self.metric), self.system.env))
+        if self.moved is not None:
+            space, q = self.system.env.system.space, ca.SX.sym("q", self.moved.numel())
+            out += [
+                Request(f"{self.system.name}.moved", self.system.x, self.system.d, ca.densify(self.moved)),
+                Request(f"{self.system.name}.correct", q, ca.SX(0, 1), ca.densify(ca.SX(space.correct(q)))),
+            ]
         return out
 
     def _tangent(self, W: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX]:
@@ -96,7 +111,9 @@ class StageSystem:
     def bind(self, kernels: dict[str, Kernel]) -> Stage:
         index = self.layout.indices(self.blocks)
         tangent = kernels[f"{self.system.name}.tangent"].address if self.metric is not None else 0
-        head = [int(self.by_rows), int(self.keep), MOST_ITERATIONS, tangent, index.size]
+        moved, correct = (kernels[f"{self.system.name}.{x}"].address if self.moved is not None else 0
+                          for x in ("moved", "correct"))  # fmt: skip
+        head = [int(self.by_rows), int(self.keep), MOST_ITERATIONS, tangent, moved, correct, index.size]
         return Stage(
             newton=self.system.bind(kernels),
             whole=np.array([*head, *index], dtype=np.int64),
@@ -106,11 +123,12 @@ class StageSystem:
 
 MOST_ITERATIONS = 50
 # positions in Stage.whole; the positions in the row follow from INDEX on
-BY_ROWS, KEEP, LIMIT, TANGENT, N_INDEX, INDEX = range(6)
+BY_ROWS, KEEP, LIMIT, TANGENT, MOVED, CORRECT, N_INDEX, INDEX = range(8)
+MOST_CORRECTIONS, ELEMENT = 20, 1e-15  # of stored numbers towards the group; changes that no longer count
 
 
 class Stage(NamedTuple):
-    """A compiled stage. real: weights of Newton's updates (n), then work space for estimates (2, n_index)."""
+    """A compiled stage. real: weights of Newton's updates (n), then work space (2, n_index)."""
 
     newton: Newton
     whole: np.ndarray
@@ -126,12 +144,19 @@ def run_stage(stage, t, row, extra, tolerance, reuse, counters):  # type: ignore
     nw = stage.newton
     x, d = unknowns(nw), data(nw)
     n, m = x.size, stage.whole[N_INDEX]
+    moves = stage.whole[MOVED] != 0
+    if moves and not put_on_group(stage, row):
+        return DIVERGED
     if n == 0:
         return 0
     weights = stage.real[:n]
     d[0] = t
     for i in range(row.size):
         d[1 + i] = row[i]
+    if moves:
+        m = 0
+        for i in range(n):
+            x[i], weights[i] = 0.0, 1.0
     for i in range(m):
         x[i] = row[stage.whole[INDEX + i]]
         weights[i] = 1.0 / (abs(x[i]) + 1e-3)  # updates count relative to the size of what they change
@@ -142,12 +167,38 @@ def run_stage(stage, t, row, extra, tolerance, reuse, counters):  # type: ignore
         else:
             weights[i] = 1.0 / (abs(x[i]) + 1e-3)
     code = newton(nw, weights, tolerance, tolerance, stage.whole[LIMIT], reuse, stage.whole[BY_ROWS] == 1, counters)
-    if code == 0:
-        for i in range(m):
-            row[stage.whole[INDEX + i]] = x[i]
-        for i in range(m, n):
-            extra[i - m] = x[i]
+    if code != 0:
+        return code
+    if moves:
+        q = stage.real.ctypes.data + 8 * n
+        call_kernel(stage.whole[MOVED], at(nw, AT_X), at(nw, AT_D), q)
+        for i in range(stage.whole[N_INDEX]):
+            row[stage.whole[INDEX + i]] = stage.real[n + i]
+        return code
+    for i in range(m):
+        row[stage.whole[INDEX + i]] = x[i]
+    for i in range(m, n):
+        extra[i - m] = x[i]
     return code
+
+
+@inner
+def put_on_group(stage, row):  # type: ignore[no-untyped-def]
+    """Replace stored numbers by those of the nearest element, in place; False if they are too far from any."""
+    n, m = stage.newton.whole[N], stage.whole[N_INDEX]
+    q = stage.real[n : n + m]
+    better = stage.real[n + m : n + 2 * m]
+    for i in range(m):
+        q[i] = row[stage.whole[INDEX + i]]
+    for _ in range(MOST_CORRECTIONS):
+        call_kernel(stage.whole[CORRECT], q.ctypes.data, q.ctypes.data, better.ctypes.data)
+        change = 0.0
+        for i in range(m):
+            change = max(change, abs(better[i] - q[i]))
+            row[stage.whole[INDEX + i]] = q[i] = better[i]
+        if change <= ELEMENT:
+            return True
+    return False
 
 
 @inner

@@ -340,11 +340,9 @@ def assemble(
 
 def planned_stage(stage: StageSystem, t: float, row0: np.ndarray, p: np.ndarray) -> StageSystem:
     """With pivots chosen on states around a row; without, if there is no choice that serves them all."""
-    index = stage.layout.indices(stage.blocks)
-    nothing = np.zeros(stage.system.n - index.size)
     invariants = np.zeros(int(stage.system.d.numel()) - 1 - row0.size - p.size)
     return stage.planned(
-        [(np.concatenate([row[index], nothing]), np.concatenate([[t], row, p, invariants]))
+        [(stage.start(row), np.concatenate([[t], row, p, invariants]))
          for row in _sample_rows(stage.layout, row0)]
     )  # fmt: skip
 

@@ -179,6 +179,10 @@ class Group(Space):
         """
         return call(self._move, (q, self.nq, "q"), (d, self.nv, "d"))
 
+    def retract(self, q: Array, d: Array) -> Array:
+        """An element that is q exp(d) to first order in ``d``, without sines: for corrections."""
+        return call(self._retract, (q, self.nq, "q"), (d, self.nv, "d"))
+
     def difference(self, q0: Array, q1: Array) -> Array:
         """log(q0^-1 q1)."""
         return call(
@@ -267,6 +271,9 @@ class Group(Space):
 
     def _move(self, q: Any, d: Any) -> Any:
         return self._correct(self._compose(q, self._exp(d)))
+
+    def _retract(self, q: Any, d: Any) -> Any:
+        return self._move(q, d)
 
     def __mul__(self, other: Any) -> Product:
         from dalembert.spaces.product import Product

@@ -199,6 +199,9 @@ class Product(Group):
     def _rate(self, q: Any, v: Any) -> Any:
         return self._join("_rate", (q, self._q), (v, self._v))
 
+    def _retract(self, q: Any, d: Any) -> Any:
+        return self._join("_retract", (q, self._q), (d, self._v))
+
     def _equations(self, q: Any) -> Any:
         return self._join("_equations", (q, self._q))
 

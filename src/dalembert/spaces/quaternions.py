@@ -106,6 +106,10 @@ class UnitQuaternions(Group):
         p0, p, half = q[..., :1], q[..., 1:], 0.5 * v
         return np.concatenate([-rot.dot(p, half), p0 * half + rot.apply(rot.skew(p), half)], axis=-1)
 
+    def _retract(self, q: Any, d: Any) -> Any:
+        p = q + self._rate(q, d)
+        return p / np.sqrt(1.0 + 0.25 * rot.dot(d, d))
+
     def _equations(self, q: Any) -> Any:
         return rot.dot(q, q) - 1.0
 

@@ -65,6 +65,12 @@ def exponential(w: Array) -> Array:
     return EYE + c1[..., None] * W + c2[..., None] * (W @ W)
 
 
+def cayley(w: Array) -> Array:
+    """(I - w~/2)^-1 (I + w~/2) = I + (w~ + w~^2 / 2) / (1 + |w|^2 / 4), which is exp(w~) up to w^3 / 12 [IMNZ00]."""
+    W = skew(w)
+    return EYE + (W + 0.5 * (W @ W)) / (1.0 + 0.25 * dot(w, w))[..., None]
+
+
 def tangent(w: Array) -> Array:
     """T(w) = I - c2 w~ + c3 w~^2, the closed form of sum (-1)^i ad^i / (i+1)!."""
     c = stumpff(dot(w, w), 3)

@@ -113,6 +113,10 @@ class SE3(Group):
         _, R = self._split(q)
         return self._join(rot.apply(R, v[..., :3]), R @ rot.skew(v[..., 3:]))
 
+    def _retract(self, q: Any, d: Any) -> Any:
+        x, R = self._split(q)
+        return self._join(x + rot.apply(R, d[..., :3]), R @ rot.cayley(d[..., 3:]))
+
     def _equations(self, q: Any) -> Any:
         return rot.orthogonality(self._split(q)[1])
 

@@ -93,6 +93,9 @@ class SO3(Group):
     def _rate(self, q: Any, v: Any) -> Any:
         return rot.flatten(rot.unflatten(q) @ rot.skew(v))
 
+    def _retract(self, q: Any, d: Any) -> Any:
+        return rot.flatten(rot.unflatten(q) @ rot.cayley(d))
+
     def _equations(self, q: Any) -> Any:
         return rot.orthogonality(rot.unflatten(q))
 
