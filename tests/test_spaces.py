@@ -223,7 +223,7 @@ def test_move_and_difference(case: Any, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("size", [1e-4, 1e-2, 1.0])
 def test_retract_is_an_element_near_that_of_a_move(case: Any, size: float) -> None:
-    name, G, group = case
+    _, G, group = case
     rng = np.random.default_rng(7)
     q, d = group.exp(rng.normal(size=group.nv)), size * rng.uniform(-1.0, 1.0, group.nv)
     moved = G.retract(q, d)

@@ -13,14 +13,14 @@ import pytest
 from numba import njit, types
 
 import dalembert as da
-from dalembert.numerics.compiled import compile_flat
-from dalembert.numerics.flat import flatten
+from dalembert.numerics.compiled import compile_with_blocks
+from dalembert.numerics.memory import SMALL, Parts
 from dalembert.numerics.opening import pairwise_sum
 from dalembert.numerics.screen import DOUBTFUL, VIOLATED
 from dalembert.runtime.assembly import Workspace, make_layout
 from dalembert.runtime.prepare import assembly_for, first_step
 from dalembert.runtime.run import Options
-from dalembert.runtime.singular import _scale
+from dalembert.runtime.singular import scales
 from dalembert.runtime.start import initial_row
 
 
@@ -43,30 +43,66 @@ class Pair(NamedTuple):
     b: np.ndarray
 
 
-def _weighted(pair, pairs, factor):  # type: ignore[no-untyped-def]
-    return factor * (pair.a[0] + 10 * pair.b[0] + 100 * pairs[0].a[0] + 1000 * pairs[1].b[0])
+class Several(NamedTuple):
+    pair: Pair
+    pairs: tuple[Pair, Pair]
+    whole: np.ndarray
+    table: np.ndarray
+    apart: np.ndarray
 
 
-def test_flat_entry_points_put_tuples_together_in_order() -> None:
+Several.OUTSIDE = ("apart",)  # type: ignore[attr-defined]
+
+
+def _weighted(several, factor):  # type: ignore[no-untyped-def]
+    several.whole[1] += 5
+    sums = several.pair.a[0] + 10 * several.pair.b[0] + 100 * several.pairs[0].a[0] + 1000 * several.pairs[1].b[0]
+    return factor * (sums + 10000 * several.table[1, 2] + 100000 * several.apart[0])
+
+
+def several(size: int = 1) -> Several:
+    shared = np.full(size, 6.0)
+    pairs = Pair(np.array([3.0]), shared), Pair(np.array([5.0]), shared)
+    table = np.arange(6.0).reshape(2, 3)
+    return Several(Pair(np.array([1.0]), np.array([2.0])), pairs, np.array([7, 8]), table, np.array([9.0]))
+
+
+def test_entry_points_put_tuples_together_from_blocks() -> None:
     f8 = types.float64[::1]
-    kind = types.NamedTuple([f8, f8], Pair)
-    entry = compile_flat(_weighted, types.float64(kind, types.UniTuple(kind, 2), types.float64))
-    numbers = [np.array([float(i)]) for i in range(1, 7)]
-    pairs = Pair(numbers[2], numbers[3]), Pair(numbers[4], numbers[5])
-    assert entry(*flatten(Pair(numbers[0], numbers[1]), pairs, 2.0)) == 2.0 * (1 + 20 + 300 + 6000)
+    pair = types.NamedTuple([f8, f8], Pair)
+    kind = types.NamedTuple([pair, types.UniTuple(pair, 2), types.int64[::1], types.float64[:, ::1], f8], Several)
+    entry = compile_with_blocks(_weighted, types.float64(kind, types.float64))
+    parts = Parts(several())
+    block = parts.fresh()
+    assert block.size == 1 + 1 + 1 + 1 + 1 + 2 + 6  # what appears twice is there once
+    assert entry(block, parts.table, np.array([9.0]), 2.0) == 2.0 * (1 + 20 + 300 + 6000 + 50000 + 900000)
+    views = parts.views(block)
+    assert views.whole.tolist() == [7, 13]
+    assert views.table[1, 2] == 5.0
+    views.pairs[0].b[0] = -1.0
+    assert views.pairs[1].b[0] == -1.0
+    assert parts.fresh()[-8:].view(np.int64)[:2].tolist() == [7, 8]  # the template is as it was
+
+
+def test_large_blocks_are_not_copied_where_nothing_is_to_be_read() -> None:
+    arrays = several(SMALL)
+    parts = Parts(arrays, [(arrays.pairs[0].b, 2)])
+    views = parts.views(parts.fresh())
+    assert views.pairs[0].b[:2].tolist() == [6.0, 6.0]
+    assert views.table.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 
 
 # ---------------------------------------------------------------------- screens of a start
 def test_a_good_start_leaves_no_doubt(pendulum_with: Callable[..., da.System]) -> None:
     work, row = work_of(pendulum_with(), [0.6, 0.8], [0.8, -0.6])
-    assert work.fit(0.0, row, 1e-8) == 0
+    assert work.settle(0.0, row, 1e-8) == 0
 
 
 @pytest.mark.parametrize(("q0", "v0"), [([0.6, 0.9], [0.0, 0.0]), ([0.6, 0.8], [1.0, 0.0])])
 def test_violated_constraints_are_seen(pendulum_with: Callable[..., da.System], q0: Any, v0: Any) -> None:
     work, row = work_of(pendulum_with(), q0, v0)
-    assert work.fit(0.0, row, 1e-8) == VIOLATED
-    assert work.fit(0.0, row, -1.0) == 0
+    assert work.settle(0.0, row, 1e-8) == VIOLATED
+    assert work.settle(0.0, row, -1.0) == 0
 
 
 @pytest.mark.parametrize(
@@ -83,7 +119,7 @@ def test_violated_constraints_are_seen(pendulum_with: Callable[..., da.System], 
 )
 def test_what_is_not_clearly_regular_is_looked_at(pendulum_with: Callable[..., da.System], changes: Any) -> None:
     work, row = work_of(pendulum_with(**changes), [0.6, 0.8], [0.8, -0.6])
-    assert work.fit(0.0, row, 1e-8) & DOUBTFUL
+    assert work.settle(0.0, row, 1e-8) & DOUBTFUL
 
 
 @pytest.mark.parametrize("name", ["andrews", "slider-crank", "heavy-top", "rolling-disc"])
@@ -92,7 +128,7 @@ def test_scales_of_constraints_are_those_of_the_eigenvalues(name: str) -> None:
     work, row = work_of(problem.system, problem.q0, problem.v0)
     out = np.empty(problem.system.nlam + problem.system.nmu)
     assert work.row_scales(0.0, row, out)
-    assert out == pytest.approx(_scale(work, 0.0, row), rel=1e-10)
+    assert out == pytest.approx(scales(work, 0.0, row), rel=1e-10)
 
 
 def test_scales_with_a_singular_mass_matrix_are_left_to_eigenvalues(pendulum_with: Callable[..., da.System]) -> None:

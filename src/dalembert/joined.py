@@ -16,7 +16,6 @@ import numpy as np
 from dalembert.model.released import full_system, released_names, widen
 from dalembert.numerics import runstate
 from dalembert.numerics.compiled import evaluate as evaluate_dense
-from dalembert.numerics.flat import flatten
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
 from dalembert.runtime import report
 from dalembert.runtime.jumps import Jumps
@@ -192,8 +191,8 @@ def _dense_within(segment: Segment, times: np.ndarray) -> dict[str, np.ndarray]:
     fresh.set_invariants(segment.phi0)
     out = np.empty((times.size, assembly.layout.n))
     low, high = sorted((result.t[0], result.t[-1]))
-    arrays = flatten(result.state, fresh.dense, fresh.multipliers)
-    failures = evaluate_dense()(*arrays, result.t, result.rows, result.orders, np.clip(times, low, high), out)
+    given = *result.state.given, *fresh.given
+    failures = evaluate_dense()(*given, result.t, result.rows, result.orders, np.clip(times, low, high), out)
     if failures:
         raise ValueError(f"{failures} of {times.size} points could not be put back onto the constraints.")
     return split(segment, out)

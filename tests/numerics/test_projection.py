@@ -222,7 +222,7 @@ def test_distance_between_the_variants(seed: int) -> None:
 
 def after(work: Workspace, q: np.ndarray, v: np.ndarray, iterations: int) -> np.ndarray:
     """The iterate of a joint projection after some iterations."""
-    (stage,) = work.stages[: work.n_stages]
+    (stage,) = work.arrays.stages[: work.n_stages]
     row = np.zeros(work.assembly.layout.n)
     row[: q.size], row[q.size : 2 * q.size] = q, v
     limit = int(stage.whole[LIMIT])

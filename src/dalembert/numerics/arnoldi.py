@@ -29,14 +29,16 @@ def _rate(row, i, at, sizes):  # type: ignore[no-untyped-def]
 
 
 def _arnoldi(  # type: ignore[no-untyped-def]
-    stage, t, rows, move, at, sizes, rate, data, step, at_least, known, tolerance, extra, counters, basis, H
+    work, t, rows, move, at, sizes, rate, step, at_least, known, tolerance, basis, H
 ):
     """Orthonormal basis and Hessenberg matrix, in place, from basis[0]; returns the dimension, or -1.
 
-    ``step``: of the difference quotients, in units of the state; ``data``: [t, p]. ``at_least``: size of eigenvalues
+    ``step``: of the difference quotients, in units of the state. ``at_least``: size of eigenvalues
     that matter; where there is clearly none, the dimension is 2. ``known`` = 1: the row has its accelerations.
     """
+    stage, data, extra, counters = work.multipliers, work.model.data, work.model.extra, work.model.counters
     row, there = rows[0], rows[1]
+    data[0] = t
     nq, nm, nv, nr = sizes[0], sizes[1], sizes[2], sizes[3]
     n, m = nm + nv + nr, H.shape[1]
     if known == 0 and run_stage(stage, t, row, extra, tolerance, 0.0, counters) != CONVERGED:

@@ -20,13 +20,13 @@ from dalembert.compiler import cache_directory
 from dalembert.compiler.cache import cache_enabled
 from dalembert.numerics.arnoldi import _arnoldi
 from dalembert.numerics.dense import _evaluate, _interpolate
-from dalembert.numerics.flat import flat_entry
-from dalembert.numerics.loop import SIGNATURE, STAGES_TYPE, _integrate
+from dalembert.numerics.loop import _integrate
+from dalembert.numerics.memory import block_entry
 from dalembert.numerics.native import OPTIONS, call_kernel
-from dalembert.numerics.opening import _first_step, _lay_out, _motion_rate
-from dalembert.numerics.runstate import RUN_TYPE
-from dalembert.numerics.screen import _fit, _resolvable, _row_scales
-from dalembert.numerics.stage import STAGE_TYPE, run_stage
+from dalembert.numerics.opening import _first_step, _motion_rate, _open
+from dalembert.numerics.runstate import OUTPUT_TYPE, RUN_TYPE
+from dalembert.numerics.screen import _resolvable, row_scales
+from dalembert.numerics.work import WORK_TYPE, _correct, _settle
 
 # (order, nodes available, times newest first, orders of the rows, what to write)
 COEFFICIENT_SIGNATURE = types.int64(
@@ -62,52 +62,51 @@ def compile_cached(decorator: Callable[..., Any], signature: Any, function: Call
         config.CACHE_DIR = previous
 
 
-def compile_flat(function: Callable[..., Any], signature: Any) -> Any:
-    """An entry point that takes the members of its tuples one by one, see `numerics.flat`."""
-    entry, signature = flat_entry(function, signature)
+def compile_with_blocks(function: Callable[..., Any], signature: Any) -> Any:
+    """An entry point that takes tuples as blocks of memory, see `numerics.memory`."""
+    entry, signature = block_entry(function, signature)
     return compile_cached(njit, signature, entry, **OPTIONS)
+
+
+_f8, _m8, _i8 = types.float64[::1], types.float64[:, ::1], types.int64[::1]
+_word, _real = types.int64, types.float64
 
 
 @cache
 def integrate() -> Callable[..., int]:
-    """The integration loop; flat."""
-    return compile_flat(_integrate, SIGNATURE)
-
-
-def _single_stage(stage, t, row, extra, tolerance, counters):  # type: ignore[no-untyped-def]
-    return run_stage(stage, t, row, extra, tolerance, 0.0, counters)
+    """The integration loop: (run, work, output)."""
+    return compile_with_blocks(_integrate, _word(RUN_TYPE, WORK_TYPE, *OUTPUT_TYPE.types))
 
 
 @cache
-def single_stage() -> Callable[..., int]:
-    """Run one stage on one row; flat."""
-    f8, i8 = types.float64[::1], types.int64[::1]
-    signature = types.int64(STAGE_TYPE, types.float64, f8, f8, types.float64, i8)
-    return compile_flat(_single_stage, signature)
+def correct() -> Callable[..., int]:
+    """Run one stage on one row: (work, which, t, row, tolerance)."""
+    return compile_with_blocks(_correct, _word(WORK_TYPE, _word, _real, _f8, _real))
+
+
+@cache
+def settle() -> Callable[..., int]:
+    """Make an initial row complete: (work, stages, t, row, what constraints may be off, two tolerances)."""
+    return compile_with_blocks(_settle, _word(WORK_TYPE, _word, _real, _f8, _real, _real, _real))
 
 
 @cache
 def arnoldi() -> Callable[..., int]:
-    """A basis and a small matrix whose eigenvalues are the largest ones of the linearised motion; flat."""
-    f8, m8, i8 = types.float64[::1], types.float64[:, ::1], types.int64[::1]
-    word, real = types.int64, types.float64
-    signature = word(STAGE_TYPE, real, m8, m8, i8, i8, word, f8, real, real, word, real, f8, i8, m8, m8)
-    return compile_flat(_arnoldi, signature)
+    """A basis and a small matrix whose eigenvalues are the largest ones of the linearised motion."""
+    signature = _word(WORK_TYPE, _real, _m8, _m8, _i8, _i8, _word, _real, _real, _word, _real, _m8, _m8)
+    return compile_with_blocks(_arnoldi, signature)
 
 
 @cache
 def evaluate() -> Callable[..., int]:
-    """Dense output of a run; flat."""
-    f8, m8, i8 = types.float64[::1], types.float64[:, ::1], types.int64[::1]
-    signature = types.int64(RUN_TYPE, STAGES_TYPE, STAGE_TYPE, f8, m8, i8, f8, m8)
-    return compile_flat(_evaluate, signature)
+    """Dense output of a run: (run, work, nodes, rows, orders, times, out)."""
+    return compile_with_blocks(_evaluate, _word(RUN_TYPE, WORK_TYPE, _f8, _m8, _i8, _f8, _m8))
 
 
 @cache
 def interpolate() -> Callable[..., int]:
     """Dense output of stored rows, without the model."""
-    f8, m8, i8 = types.float64[::1], types.float64[:, ::1], types.int64[::1]
-    return compile_cached(njit, types.int64(i8, f8, m8, i8, f8, f8, m8), _interpolate, **OPTIONS)
+    return compile_cached(njit, _word(_i8, _f8, _m8, _i8, _f8, _f8, _m8), _interpolate, **OPTIONS)
 
 
 def _map_rows(address, times, rows, data, out):  # type: ignore[no-untyped-def]
@@ -123,51 +122,40 @@ def _map_rows(address, times, rows, data, out):  # type: ignore[no-untyped-def]
 @cache
 def map_rows() -> Callable[..., int]:
     """Evaluate a kernel along a run."""
-    f8, m8 = types.float64[::1], types.float64[:, ::1]
-    return compile_cached(njit, types.int64(types.int64, f8, m8, f8, m8), _map_rows, **OPTIONS)
+    return compile_cached(njit, _word(_word, _f8, _m8, _f8, _m8), _map_rows, **OPTIONS)
+
+
+def _scales(work, t, row, out):  # type: ignore[no-untyped-def]
+    work.model.data[0] = t
+    return int(row_scales(work.model, row, out))
 
 
 @cache
-def fit() -> Callable[..., int]:
-    """Is a row fit to start from?"""
-    f8, i8, word = types.float64[::1], types.int64[::1], types.int64
-    return compile_cached(njit, word(word, word, i8, i8, f8, f8, types.float64, f8), _fit, **OPTIONS)
-
-
-@cache
-def row_scales() -> Callable[..., int]:
-    """Sizes of constraints, in the metric of the mass matrix."""
-    f8, i8, word = types.float64[::1], types.int64[::1], types.int64
-    return compile_cached(njit, word(word, i8, i8, f8, f8, f8, f8), _row_scales, **OPTIONS)
+def scales() -> Callable[..., int]:
+    """Sizes of constraints, in the metric of the mass matrix: (work, t, row, out)."""
+    return compile_with_blocks(_scales, _word(WORK_TYPE, _real, _f8, _f8))
 
 
 @cache
 def resolvable() -> Callable[..., int]:
     """Can floating point resolve these tolerances?"""
-    f8, i8 = types.float64[::1], types.int64[::1]
-    return compile_cached(njit, types.int64(f8, f8, f8, i8, types.float64), _resolvable, **OPTIONS)
+    return compile_cached(njit, _word(_f8, _f8, _f8, _i8, _real), _resolvable, **OPTIONS)
 
 
 @cache
-def lay_out() -> Callable[..., float]:
-    """What a run starts from."""
-    f8, m8, i8, real = types.float64[::1], types.float64[:, ::1], types.int64[::1], types.float64
-    signature = real(
-        real, real, types.int64, f8, f8, f8, i8, f8, f8, i8, i8, i8, f8, f8, m8, f8, f8, f8,
-    )  # fmt: skip
-    return compile_cached(njit, signature, _lay_out, **OPTIONS)
+def open_run() -> Callable[..., int]:
+    """What a run starts from: (run, work, t, h, end, largest step, row, row of the method, rtol, atol, scale)."""
+    return compile_with_blocks(_open, _word(RUN_TYPE, WORK_TYPE, _real, _real, _real, _real, _f8, _f8, _f8, _f8, _f8))
 
 
 @cache
 def motion_rate() -> Callable[..., float]:
     """How fast the motion is."""
-    f8, m8, i8, word = types.float64[::1], types.float64[:, ::1], types.int64[::1], types.int64
-    return compile_cached(njit, types.float64(m8, i8, f8, word, word, word, word), _motion_rate, **OPTIONS)
+    return compile_cached(njit, _real(_m8, _i8, _f8, _word, _word, _word, _word), _motion_rate, **OPTIONS)
 
 
 @cache
 def first_step() -> Callable[..., float]:
-    """A first step size; flat."""
-    f8, m8, i8, real = types.float64[::1], types.float64[:, ::1], types.int64[::1], types.float64
-    signature = real(STAGE_TYPE, real, real, real, types.int64, f8, f8, f8, f8, i8, i8, real, i8, m8)
-    return compile_flat(_first_step, signature)
+    """A first step size: (work, t, span, largest, order, row, rtol, atol, tolerance)."""
+    signature = _real(WORK_TYPE, _real, _real, _real, _word, _f8, _f8, _f8, _real)
+    return compile_with_blocks(_first_step, signature)

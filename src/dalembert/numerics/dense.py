@@ -267,8 +267,9 @@ def lagrange(nodes, rows, last, orders, most, t, weights, out):  # type: ignore[
             out[m] += weights[j] * rows[first + j, m]
 
 
-def _evaluate(run, stages, multipliers, nodes, rows, orders, times, out):  # type: ignore[no-untyped-def]
+def _evaluate(run, work, nodes, rows, orders, times, out):  # type: ignore[no-untyped-def]
     """Rows at ``times`` from stored steps: interpolate, project, complete. Returns the number of failures."""
+    stages, multipliers = work.dense, work.multipliers
     hermitian, ready, failures = run.places[HERMITE] == 1, -1, 0
     for i in range(times.size):
         t, row = times[i], out[i]

@@ -9,13 +9,12 @@ grow the output); all its state is in the arrays of `Run`, so it goes on where i
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
 from dalembert.numerics.control import NEWTON_SHRINK, RETRY_SAFETY, SHRINK_LIMIT, factor_for
 from dalembert.numerics.dense import between
 from dalembert.numerics.locate import watch
 from dalembert.numerics.native import inlined
-from dalembert.numerics.newton import CONVERGED, NEWTON_TYPE
+from dalembert.numerics.newton import CONVERGED
 from dalembert.numerics.newton import USER_ERROR as NEWTON_USER_ERROR
 from dalembert.numerics.rank import SUSPECT, begin_watch, smallest_now, watch_rank
 from dalembert.numerics.regular import regrid
@@ -51,14 +50,12 @@ from dalembert.numerics.runstate import (
     NODES,
     NOT_FINITE,
     ORDER,
-    OUTPUT_TYPE,
     OWN_MULTIPLIERS,
     PROJECTION_FAILED,
     REGULAR,
     REJECTED,
     RENEW_QUALITY,
     RESERVE,
-    RUN_TYPE,
     RUNNING,
     SEEDED,
     STEP_LIMIT,
@@ -72,10 +69,10 @@ from dalembert.numerics.runstate import (
     TROUBLE,
     USER_ERROR,
     H,
+    Output,
     T,
     copy,
 )
-from dalembert.numerics.stage import STAGE_TYPE
 from dalembert.numerics.step import (
     accept,
     attempt,
@@ -101,8 +98,11 @@ def store(run, output, t, row, order):  # type: ignore[no-untyped-def]
     run.whole[STORED] = i + 1
 
 
-def _integrate(run, step, stages, dense, multipliers, parameters, output):  # type: ignore[no-untyped-def]
+def _integrate(run, work, t_out, rows_out, orders_out, event_t, event_index, event_rows):  # type: ignore[no-untyped-def]
     """Advance until the end, a terminal event, a failure, or until Python is wanted (RUNNING)."""
+    output = Output(t_out, rows_out, orders_out, event_t, event_index, event_rows)
+    step, stages, dense, multipliers = work.step, work.stages, work.dense, work.multipliers
+    parameters = work.model.parameters
     forward = run.real[T_END] >= run.real[T]
     if run.whole[STEPS] == 0:
         begin_watch(run, multipliers)
@@ -252,7 +252,3 @@ def _integrate(run, step, stages, dense, multipliers, parameters, output):  # ty
             return RUNNING
         if run.whole[ALARMED] == 1:
             return RUNNING
-
-
-STAGES_TYPE = types.UniTuple(STAGE_TYPE, 3)
-SIGNATURE = types.int64(RUN_TYPE, NEWTON_TYPE, STAGES_TYPE, STAGES_TYPE, STAGE_TYPE, types.float64[::1], OUTPUT_TYPE)

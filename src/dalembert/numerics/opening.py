@@ -9,13 +9,27 @@ import numpy as np
 
 from dalembert.numerics.native import call_kernel, inner
 from dalembert.numerics.newton import CONVERGED
-from dalembert.numerics.runstate import copy
+from dalembert.numerics.rank import COUNT, PARTS
+from dalembert.numerics.runstate import (
+    GUARDED,
+    H_MAX,
+    LINE,
+    LOOSEST,
+    MOST_ATOL,
+    MOST_RTOL,
+    T_END,
+    H,
+    T,
+    copy,
+)
+from dalembert.numerics.screen import row_scales
 from dalembert.numerics.stage import run_stage
 
 # positions in the array of blocks: where q, v and a begin, their numbers, and the kernel of q' (0: q' = v)
 Q, V, A, N_Q, N_V, RATE = range(6)
 N_BLOCKS = 6
 CAUTION = 0.2  # a first step that is too long costs more than a few that are too short
+NOISE = 1e-10  # at smaller tolerances differences of high order may be rounding, not a sign of instability
 
 
 @inner
@@ -99,16 +113,16 @@ def _size(x, row, rtol, atol, index, n, squares, stack):  # type: ignore[no-unty
     return np.sqrt(pairwise_sum(squares, n, stack) / n)
 
 
-def _first_step(  # type: ignore[no-untyped-def]
-    multipliers, t, span, max_step, order, row, data, rtol, atol, index, blocks, tolerance, counters, work
-):
+def _first_step(work, t, span, max_step, order, row, rtol, atol, tolerance):  # type: ignore[no-untyped-def]
     """First step of a method of some order, signed.
 
     Of order 1: 0.1 of the error that second derivatives allow. Of higher order: what they suggest for its derivatives
-    [HNW93, II.4], with some caution. ``work`` (4, n + extra unknowns).
+    [HNW93, II.4], with some caution.
     """
+    model, data, index, blocks = work.model, work.model.data, work.model.differential, work.model.blocks
+    data[0] = t
     n, m = row.size, blocks[N_Q] + blocks[N_V]
-    d1, trial, d2, extra = work[0, :n], work[1, :n], work[2, :n], work[3]
+    d1, trial, d2, extra = model.trial[0, :n], model.trial[1, :n], model.trial[2, :n], model.trial[3]
     direction, length = (1.0 if span > 0.0 else -1.0), abs(span)
     slope(row, data, blocks, d1)
     rate, small = _size(d1, row, rtol, atol, index, m, extra, trial), 0.0
@@ -121,7 +135,8 @@ def _first_step(  # type: ignore[no-untyped-def]
     guess = max(guess, 1e-12 * length)
     for i in range(n):
         trial[i] = row[i] + direction * guess * d1[i]
-    if run_stage(multipliers, t + direction * guess, trial, extra, tolerance, 0.0, counters) != CONVERGED:
+    moved = t + direction * guess
+    if run_stage(work.multipliers, moved, trial, extra, tolerance, 0.0, model.counters) != CONVERGED:
         return direction * min(guess, 1e-6 * length)
     slope(trial, data, blocks, d2)
     for i in range(n):
@@ -133,64 +148,77 @@ def _first_step(  # type: ignore[no-untyped-def]
     return direction * min(h, (1e-2 if order == 1 else 3e-2) * length, max_step)
 
 
-def _lay_out(  # type: ignore[no-untyped-def]
-    t,
-    h,
-    line,
-    row,
-    begun,
-    data,
-    blocks,
-    rtol,
-    atol,
-    index,
-    bounded,
-    together,
-    fixed,
-    nodes,
-    rows,
-    peak,
-    row_rtol,
-    row_atol,
-):
-    """Past rows, largest magnitudes and tolerances before the first step, in place; returns the loosest tolerance.
+def _open(run, work, t, h, t_end, max_step, row, begun, rtol, atol, scale):  # type: ignore[no-untyped-def]
+    """Everything that a run starts from and that depends on its start, in place; 0, or 1 if the watch on the rank still
+    needs scales of the constraints.
 
-    All past rows are the start, ``begun``; ``line`` = 1: but for the one before it, which gives the first predictor its
-    slope. Tolerances ``rtol``, ``atol`` of the entries ``index`` are spread over the row; all others take the tightest,
-    and those of bounded entries (of a rotation) count in absolute terms. ``together``: number of the block of unknowns
-    that are scaled together, from 1 on. ``fixed``: tolerances of prescribed steps, not to be exceeded.
+    ``begun``: the row as the method begins with it. ``scale``: of the constraints, if they are known; else of size 0.
     """
-    n, past = row.size, nodes.size
-    for k in range(past):
-        nodes[k] = t - h * (k - 1.0)
-        copy(begun, rows[k])
-    if line == 1:
-        slope(begun, data, blocks, rows[2])
-        for i in range(n):
-            rows[2, i] = begun[i] - h * rows[2, i]
-    # a multiplier that starts at zero has no scale: that of its block keeps Newton from chasing rounding errors
-    largest = row_rtol  # of each block, for the moment
+    run.real[T], run.real[H], run.real[T_END], run.real[H_MAX] = t, h, t_end, max_step
+    model = work.model
+    model.data[0] = t
+    for i in range(model.data.size):
+        model.parameters[i] = model.data[i]
+        run.watched[2 + i] = model.data[i]
+    lay_out_rows(run, model, t, h, begun)
+    lay_out_peaks(run, row)
+    spread_tolerances(run, model.differential, rtol, atol)
+    m = run.ranked[COUNT]
+    if scale.size == m:
+        for i in range(m):
+            run.rank[PARTS + i] = scale[i]
+        return 0
+    return 0 if row_scales(model, row, run.rank[PARTS : PARTS + m]) else 1
+
+
+@inner
+def lay_out_rows(run, model, t, h, begun):  # type: ignore[no-untyped-def]
+    """Past rows: all are the start, but for the one before it, which (LINE) gives the first predictor its slope."""
+    for k in range(run.nodes.size):
+        run.nodes[k] = t - h * (k - 1.0)
+        copy(begun, run.rows[k])
+    if run.whole[LINE] == 1:
+        slope(begun, model.data, model.blocks, run.rows[2])
+        for i in range(begun.size):
+            run.rows[2, i] = begun[i] - h * run.rows[2, i]
+
+
+@inner
+def lay_out_peaks(run, row):  # type: ignore[no-untyped-def]
+    """Largest magnitudes so far. A multiplier that starts at zero has no scale: that of its block keeps Newton from
+    chasing rounding errors."""
+    n, together = row.size, run.opening[1]
+    largest = run.rtol  # of each block, for the moment
     for i in range(n):
         largest[i] = 0.0
     for i in range(n):
         if together[i] > 0:
             largest[together[i] - 1] = max(largest[together[i] - 1], abs(row[i]))
     for i in range(n):
-        peak[i] = largest[together[i] - 1] if together[i] > 0 else abs(row[i])
+        run.peak[i] = largest[together[i] - 1] if together[i] > 0 else abs(row[i])
+
+
+@inner
+def spread_tolerances(run, index, rtol, atol):  # type: ignore[no-untyped-def]
+    """Tolerances ``rtol``, ``atol`` of the entries ``index``, over the row; all others take the tightest.
+
+    Those of bounded entries (of a rotation) count in absolute terms. Those of prescribed steps are not to be exceeded.
+    """
+    n, bounded = run.rtol.size, run.opening[0]
     tightest_r, tightest_a, loosest = np.inf, np.inf, 0.0
     for k in range(rtol.size):
         tightest_r, tightest_a = min(tightest_r, rtol[k]), min(tightest_a, atol[k])
         loosest = max(loosest, max(rtol[k], atol[k]))
+    run.real[LOOSEST], run.whole[GUARDED] = loosest, int(tightest_r >= NOISE)
     for i in range(n):
-        row_rtol[i], row_atol[i] = tightest_r, tightest_a
+        run.rtol[i], run.atol[i] = tightest_r, tightest_a
     for k in range(index.size):
-        row_rtol[index[k]], row_atol[index[k]] = rtol[k], atol[k]
+        run.rtol[index[k]], run.atol[index[k]] = rtol[k], atol[k]
     for i in range(n):
         if bounded[i] == 1:
-            row_atol[i] += row_rtol[i]
-            row_rtol[i] = 0.0
-        row_rtol[i], row_atol[i] = min(row_rtol[i], fixed[0]), min(row_atol[i], fixed[1])
-    return loosest
+            run.atol[i] += run.rtol[i]
+            run.rtol[i] = 0.0
+        run.rtol[i], run.atol[i] = min(run.rtol[i], run.real[MOST_RTOL]), min(run.atol[i], run.real[MOST_ATOL])
 
 
 def _motion_rate(rows, slots, nodes, at_v, at_a, nv, turning):  # type: ignore[no-untyped-def]

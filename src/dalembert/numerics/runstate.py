@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from dalembert.numerics.memory import Parts
 from dalembert.numerics.native import inlined
 from dalembert.status import Status
 
@@ -59,8 +60,9 @@ EVENTS_PER_STEP = 2 * EVENT_PIECES  # of one function, at most
 # positions in Run.real
 (
     T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL, FACTORED_AT,
-    ESTIMATE_SCALE, SPACING, ROUNDING, FORMER_ERROR, ESTIMATED, CONTRACTION, LAST_RATE, LENGTH, SHARE,
-) = range(20)  # fmt: skip
+    ESTIMATE_SCALE, SPACING, ROUNDING, FORMER_ERROR, ESTIMATED, CONTRACTION, LAST_RATE, LENGTH, LOOSEST, MOST_RTOL,
+    MOST_ATOL, SHARE,
+) = range(23)  # fmt: skip
 N_ORDERS = 8  # orders 0 to 7, whose estimates are weighted by real[SHARE], real[SHARE + 1], ...
 N_REAL = SHARE + N_ORDERS
 # positions in Run.whole
@@ -70,12 +72,12 @@ N_REAL = SHARE + N_ORDERS
     TERMINAL, STORE_STEPS, CHUNK_END, COEFFICIENTS, EVENT_KERNEL, MONITOR, CHANGE_DATA, N_PAST, START, UPDATE, ERROR,
     RESERVE, SINCE_CHANGE, REGULAR, GRID_ORDER, SEEDED, BARRED_UNTIL, PENALTY, TROUBLE, GUARDED, RESPONSE, N_DENSE,
     PREPARED, INNER_POINTS, ROUGH_STEPS, N_LAST, EXPLICIT, PROJECT_STEPS, STARTING,
-    FORGETS, LANE_KERNEL, AMBIENT, SWEEPS, N_MOVED, HELD, MADE, SWEPT, LANE_WORK, KINKED, ALARMED,
-) = range(61)  # fmt: skip
-N_WHOLE = 61
+    FORGETS, LANE_KERNEL, AMBIENT, SWEEPS, N_MOVED, HELD, MADE, SWEPT, LANE_WORK, KINKED, ALARMED, LINE,
+) = range(62)  # fmt: skip
+N_WHOLE = 62
 
 
-class Run(NamedTuple):
+class RunArrays(NamedTuple):
     """State, options and work space of a run."""
 
     real: np.ndarray  # see T, H, ... above
@@ -111,6 +113,59 @@ class Run(NamedTuple):
     ranked: np.ndarray
     formula: np.ndarray  # of a method whose stages are iterated, and its work space: see `numerics.sweeps`
     lanes: np.ndarray
+    # (2, n): 1 for numbers of a rotation; number of the block of unknowns that are scaled together, from 1 on
+    opening: np.ndarray
+
+
+OUTSIDE = ("steps", "t_eval", "event_values", "event_rules", "seeds")  # of the block of memory that holds the others
+RunArrays.OUTSIDE = OUTSIDE  # type: ignore[attr-defined]  # see `numerics.memory`
+
+
+class Run:
+    """The arrays of a run, most of them parts of one block of memory; attributes are those of `RunArrays`."""
+
+    real: np.ndarray
+    whole: np.ndarray
+    nodes: np.ndarray
+    rows: np.ndarray
+    slots: np.ndarray
+    rtol: np.ndarray
+    atol: np.ndarray
+    places: np.ndarray
+    counters: np.ndarray
+    watched: np.ndarray
+    rank: np.ndarray
+    ranked: np.ndarray
+
+    def __init__(
+        self,
+        parts: Parts,
+        steps: np.ndarray,
+        t_eval: np.ndarray,
+        event_values: np.ndarray,
+        event_rules: np.ndarray,
+        seeds: np.ndarray,
+    ) -> None:
+        self._parts, self._block = parts, parts.fresh()
+        self.steps, self.t_eval, self.event_values, self.event_rules = steps, t_eval, event_values, event_rules
+        self.seeds = seeds
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name not in _PART:
+            raise AttributeError(f"a run has no array {name!r}")
+        array = self._parts.view(self._block, _PART[name])
+        setattr(self, name, array)
+        return array
+
+    @property
+    def given(self) -> tuple[np.ndarray, ...]:
+        """As compiled functions take it."""
+        return (
+            self._block, self._parts.table, self.steps, self.t_eval, self.event_values, self.event_rules, self.seeds,
+        )  # fmt: skip
+
+
+_PART = {name: k for k, name in enumerate(x for x in RunArrays._fields if x not in OUTSIDE)}
 
 
 class Output(NamedTuple):
@@ -129,9 +184,9 @@ _m8, _im = types.float64[:, ::1], types.int64[:, ::1]
 RUN_TYPE = types.NamedTuple(
     [
         _f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _im, _im, _i8, _f8, _f8, _i8, _m8, _im,
-        _f8, _f8, _m8, _m8, _i8, _f8, _i8, _f8, _f8,
+        _f8, _f8, _m8, _m8, _i8, _f8, _i8, _f8, _f8, _im,
     ],
-    Run,
+    RunArrays,
 )  # fmt: skip
 OUTPUT_TYPE = types.NamedTuple([_f8, _m8, _i8, _f8, _i8, _m8], Output)
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from dalembert.numerics.native import call_kernel, inner
 
-# what `_fit` finds, added up
-DOUBTFUL, VIOLATED = 1, 2
+# what `fit` finds
+DOUBTFUL, VIOLATED = DOUBTS = 1, 2
 # a mass matrix with unit diagonal, or C C^T with rows of C of unit length, is regular beyond doubt if the trace of its
 # inverse is below; singular values down to a thousandth pass, the limit is at 1e-10
 CLEARLY_REGULAR = 1e6
@@ -22,13 +22,12 @@ NOT_CLAMPED = 1e12  # ratio of eigenvalues of the mass matrix up to which all of
 SKEW, SMALL_ROW = 1e-10, 1e-6  # as in `runtime.start`
 
 # positions in the array of sizes: velocities, constraints, velocity constraints, residuals of all levels, where q and v
-# begin in the row (q: -1 if positions are no list of coordinates)
-NV, NLAM, NMU, N_LEVELS, AT_Q, AT_V = range(6)
-N_SIZES = 6
+# begin in the row (q: -1 if positions are no list of coordinates), kernels of (row, [t, p])
+NV, NLAM, NMU, N_LEVELS, AT_Q, AT_V, LEVELS, MATRICES = range(8)
 
 
 def work_size(nv: int, m: int, n_levels: int) -> int:
-    """Numbers that `_fit` and `_row_scales` need to work with."""
+    """Numbers that `fit` and `row_scales` need to work with."""
     return n_levels + 2 * nv * (nv + m) + 2 * nv * nv + m * m + 4 * (nv + m)
 
 
@@ -84,11 +83,12 @@ def inverse_trace(a, n, first, x):  # type: ignore[no-untyped-def]
 
 
 @inner
-def evaluate_matrices(kernel, entries, sizes, row, data, work):  # type: ignore[no-untyped-def]
-    """M and C = [G; K], column by column, at the beginning of ``work``; False if the kernel failed."""
+def evaluate_matrices(model, row):  # type: ignore[no-untyped-def]
+    """M and C = [G; K], column by column, at the beginning of model.screen; False if the kernel failed."""
+    sizes, entries, work = model.sizes, model.entries, model.screen
     nv, m = sizes[NV], sizes[NLAM] + sizes[NMU]
     size = nv * (nv + m)
-    if call_kernel(kernel, row.ctypes.data, data.ctypes.data, work.ctypes.data + 8 * size) != 0:
+    if call_kernel(sizes[MATRICES], row.ctypes.data, model.data.ctypes.data, work.ctypes.data + 8 * size) != 0:
         return False
     for i in range(size):
         work[i] = 0.0
@@ -154,18 +154,20 @@ def _violated(levels, C, sizes, row, tolerance):  # type: ignore[no-untyped-def]
     return False
 
 
-def _fit(levels, matrices, entries, sizes, row, data, tolerance, work):  # type: ignore[no-untyped-def]
+@inner
+def fit(model, row, tolerance):  # type: ignore[no-untyped-def]
     """Does this row determine the motion, and does it satisfy the constraints? 0, or what is in doubt.
 
-    ``levels`` and ``matrices`` are kernels of (row, data = [t, p]); ``tolerance`` < 0: constraints need not be met.
+    At the time in model.data; ``tolerance`` < 0: constraints need not be met.
     """
+    sizes, work = model.sizes, model.screen
     nv, m = sizes[NV], sizes[NLAM] + sizes[NMU]
     at = 2 * nv * (nv + m)
     values = work[at : at + sizes[N_LEVELS]]
     at += sizes[N_LEVELS]
-    if call_kernel(levels, row.ctypes.data, data.ctypes.data, values.ctypes.data) != 0:
+    if call_kernel(sizes[LEVELS], row.ctypes.data, model.data.ctypes.data, values.ctypes.data) != 0:
         return DOUBTFUL
-    if not evaluate_matrices(matrices, entries, sizes, row, data, work):
+    if not evaluate_matrices(model, row):
         return DOUBTFUL
     total = 0.0
     for i in range(nv * (nv + m)):
@@ -182,11 +184,13 @@ def _fit(levels, matrices, entries, sizes, row, data, tolerance, work):  # type:
     return VIOLATED if tolerance >= 0.0 and _violated(values, C, sizes, row, tolerance) else 0
 
 
-def _row_scales(matrices, entries, sizes, row, data, work, out):  # type: ignore[no-untyped-def]
-    """out_i = 1 / |C_i| in the metric of M^-1, 1 where this is no number; returns 0 if the mass matrix is in doubt."""
+@inner
+def row_scales(model, row, out):  # type: ignore[no-untyped-def]
+    """out_i = 1 / |C_i| in the metric of M^-1, 1 where this is no number; False if the mass matrix is in doubt."""
+    sizes, work = model.sizes, model.screen
     nv, m = sizes[NV], sizes[NLAM] + sizes[NMU]
-    if not evaluate_matrices(matrices, entries, sizes, row, data, work):
-        return 0
+    if not evaluate_matrices(model, row):
+        return False
     at = nv * (nv + m)
     first, x, a = work[at : at + nv], work[at + nv : at + 2 * nv], work[at + 2 * nv :]
     trace = 0.0
@@ -195,13 +199,13 @@ def _row_scales(matrices, entries, sizes, row, data, work, out):  # type: ignore
         for j in range(i + 1):
             a[i * nv + j] = 0.5 * (work[i + nv * j] + work[j + nv * i])
     if not (cholesky(a, nv, first) and trace * inverse_trace(a, nv, first, x) <= NOT_CLAMPED):
-        return 0
+        return False
     for i in range(m):
         for j in range(nv):
             x[j] = work[nv * nv + i + m * j]
         size = np.sqrt(forward(a, nv, first, x, 0))
         out[i] = 1.0 / size if size > 0.0 and size < np.inf else 1.0
-    return 1
+    return True
 
 
 def _resolvable(rtol, atol, row, index, smallest):  # type: ignore[no-untyped-def]

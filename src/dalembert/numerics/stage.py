@@ -23,6 +23,7 @@ from dalembert.numerics.layout import Layout
 from dalembert.numerics.native import call_kernel, inner
 from dalembert.numerics.newton import AT_D, AT_X, DIVERGED, NEWTON_TYPE, N, Newton, at, data, newton, unknowns
 from dalembert.numerics.nonlinear import Nonlinear
+from dalembert.spaces.group import Group
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +89,7 @@ class StageSystem:
             out.append(Request(f"{self.system.name}.tangent", *self._tangent(self.metric), self.system.env))
         if self.moved is not None:
             space, q = self.system.env.system.space, ca.SX.sym("q", self.moved.numel())
+            assert isinstance(space, Group)
             out += [
                 Request(f"{self.system.name}.moved", self.system.x, self.system.d, ca.densify(self.moved)),
                 Request(f"{self.system.name}.correct", q, ca.SX(0, 1), ca.densify(ca.SX(space.correct(q)))),

@@ -5,7 +5,7 @@ Built once per combination and kept with the system; parameters, initial values 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,9 +19,11 @@ from dalembert.integrators.base import Integrator, StepData, StepEquations
 from dalembert.integrators.positions import lifted, local_form
 from dalembert.model.point import Environment
 from dalembert.model.system import System
-from dalembert.numerics.compiled import fit, map_rows, row_scales, single_stage
+from dalembert.numerics import work
+from dalembert.numerics.compiled import correct, map_rows, scales, settle
 from dalembert.numerics.kernels import Request, build_kernels
 from dalembert.numerics.layout import Layout
+from dalembert.numerics.memory import Parts
 from dalembert.numerics.multipliers import multiplier_stage
 from dalembert.numerics.native import LANES
 from dalembert.numerics.newton import AT_D, AT_LU, N_COUNTERS, N_DATA, N_MEMORY, PATTERN, Newton
@@ -34,7 +36,7 @@ from dalembert.numerics.stage import INDEX, Stage, StageData, StageSystem
 
 SAMPLES = 8  # states on which pivots are chosen
 LARGE = 300  # entries of a row: many bodies, of which some will turn to any direction
-MAX_STAGES = 3
+STAGE_TOLERANCE = 1e-12  # of projections that are not judged by rows
 SHOWN = ("q", "v", "a", "r", "w", "s", "lam", "mu")  # blocks of a row, in the order of a solution
 
 
@@ -69,24 +71,54 @@ class Assembly:
 
     def workspace(self, p: np.ndarray) -> Workspace:
         """Fresh work space for one run with the parameters ``p``."""
-        step, stages, dense, multipliers = self._untouched
-        at = 1 + self.layout.n  # of the parameters in the data of a stage
-        mine = _fresh(stages[0], at, p), _fresh(stages[1], at, p), _fresh(stages[2], at, p)
-        between = mine
-        if dense is not stages:
-            between = _fresh(dense[0], at, p), _fresh(dense[1], at, p), _fresh(dense[2], at, p)
-        return Workspace(self, _copied(step, self.parameters_at, p), mine, between, _fresh(multipliers, at, p), p)
+        key, filled = p.tobytes(), self.__dict__.get("_filled")
+        if filled is None or filled[0] != key:
+            template = self.parts.fresh()
+            template[self._parameter_places] = p
+            filled = self.__dict__["_filled"] = key, template
+        return Workspace(self, self.parts.fresh(filled[1]), p)
 
     @cached_property
-    def _untouched(self) -> tuple[Newton, tuple[Stage, Stage, Stage], tuple[Stage, Stage, Stage], Stage]:
-        """Work space as it is before a run: copying it is faster than making it."""
+    def parts(self) -> Parts:
+        """Work space as it is before a run, without its parameters."""
         stages = self._bind(self.stages)
         dense = stages if self.dense is self.stages else self._bind(self.dense)
-        return self.step.bind(self.kernels), stages, dense, self.multipliers.bind(self.kernels)
+        step, multipliers = self.step.bind(self.kernels), self.multipliers.bind(self.kernels)
+        all_stages = *stages, *dense, multipliers
+        most, data = max(s.real.size for s in all_stages) + 1, np.zeros(1 + self.system.parameters.size)
+        model = work.Model(
+            sizes=self._sizes,
+            entries=self.matrix_entries,
+            blocks=self.blocks,
+            differential=self.differential,
+            data=data,
+            parameters=data.copy(),
+            screen=np.zeros(self._screen_size),
+            trial=np.zeros((4, self.layout.n + most)),
+            extra=np.zeros(most),
+            counters=np.zeros(N_COUNTERS, dtype=np.int64),
+        )
+        # a matrix is not there before the first factorisation; the others are written to before they are read
+        solvers = step, *(s.newton for s in all_stages if s is not NO_STAGE)
+        blank = [(x.real, int(x.whole[AT_LU])) for x in solvers]
+        blank += [(x, 0) for x in (*(s.real for s in all_stages), model.screen, model.trial, model.extra)]
+        return Parts(work.Work(step, stages, dense, multipliers, model), blank)
+
+    @cached_property
+    def _parameter_places(self) -> np.ndarray:
+        """Words of a block (k, np) that hold parameters."""
+        block, n = self.parts.template, self.system.parameters.size
+        made: work.Work = self.parts.views(block)
+        at = 1 + self.layout.n  # in the data of a stage
+        stages = *made.stages[: len(self.stages)], *made.dense[: len(self.dense)], made.multipliers
+        begins = [data_of(made.step)[self.parameters_at :], made.model.data[1:], made.model.parameters[1:]]
+        begins += [data_of(s.newton)[at:] for s in stages]
+        starts = [(x.ctypes.data - block.ctypes.data) // 8 for x in begins]
+        return np.array(starts)[:, None] + np.arange(n)
 
     def _bind(self, systems: list[StageSystem]) -> tuple[Stage, Stage, Stage]:
         bound = [s.bind(self.kernels) for s in systems]
-        bound += [NO_STAGE] * (MAX_STAGES - len(bound))
+        bound += [NO_STAGE] * (work.MAX_STAGES - len(bound))
         return bound[0], bound[1], bound[2]
 
     # ------------------------------------------------------------------ what a solution shows of a row
@@ -102,23 +134,19 @@ class Assembly:
 
     # ------------------------------------------------------ what `numerics.screen` and `numerics.opening` want to know
     @cached_property
-    def model(self) -> tuple[int, int]:
-        """Addresses of the kernels "levels" and "matrices"."""
-        return self.kernels["levels"].address, self.kernels["matrices"].address
-
-    @cached_property
     def differential(self) -> np.ndarray:
         """Positions of q, v and r in a row."""
         return self.layout.indices(("q", "v", "r"))
 
     @cached_property
-    def sizes(self) -> np.ndarray:
-        s, layout = self.system, self.layout
+    def _sizes(self) -> np.ndarray:
+        s, layout, levels = self.system, self.layout, self.kernels["levels"]
         at_q = layout.slice("q").start if s.space.flat and s.nq == s.nv else -1
-        return np.array([s.nv, s.nlam, s.nmu, self.kernels["levels"].n_out, at_q, layout.slice("v").start])
+        addresses = levels.address, self.kernels["matrices"].address
+        return np.array([s.nv, s.nlam, s.nmu, levels.n_out, at_q, layout.slice("v").start, *addresses])
 
     @cached_property
-    def work_size(self) -> int:
+    def _screen_size(self) -> int:
         s = self.system
         return work_size(s.nv, s.nlam + s.nmu, self.kernels["levels"].n_out)
 
@@ -146,6 +174,11 @@ class Assembly:
             raise error
         return out
 
+    @cached_property
+    def multiplier_tolerance(self) -> float:
+        """Rounding level, or the noise of the difference quotients of black boxes."""
+        return 1e-6 if self.system.calls else 1e-13
+
     def take_error(self) -> BaseException | None:
         """An exception raised by a Python function of the model during a run, if any."""
         errors = [e for e in (kernel.take_error() for kernel in self._in_python) if e is not None]
@@ -158,28 +191,20 @@ class Assembly:
 
 
 class Workspace:
-    """The arrays of one run, and its parameters."""
+    """The arrays of one run apart from its state, parts of one block of memory, and its parameters."""
 
-    def __init__(
-        self,
-        assembly: Assembly,
-        step: Newton,
-        stages: tuple[Stage, Stage, Stage],
-        dense: tuple[Stage, Stage, Stage],
-        multipliers: Stage,
-        p: np.ndarray,
-    ) -> None:
-        self.assembly, self.step, self.stages, self.dense, self.multipliers = assembly, step, stages, dense, multipliers
-        self.p = p
-        self._data = np.empty(1 + p.size)
-        self._data[1:] = p
+    def __init__(self, assembly: Assembly, block: np.ndarray, p: np.ndarray) -> None:
+        self.assembly, self.p, self._block = assembly, p, block
 
     @property
-    def flat(self) -> tuple[np.ndarray, ...]:
-        """All of them, as the compiled loop takes them."""
-        a, b, c = self.stages
-        d, e, f = self.dense
-        return (*self.step, *_flat(a), *_flat(b), *_flat(c), *_flat(d), *_flat(e), *_flat(f), *_flat(self.multipliers))
+    def given(self) -> tuple[np.ndarray, np.ndarray]:
+        """As compiled functions take it."""
+        return self._block, self.assembly.parts.table
+
+    @cached_property
+    def arrays(self) -> work.Work:
+        made: work.Work = self.assembly.parts.views(self._block)
+        return made
 
     @property
     def n_stages(self) -> int:
@@ -190,15 +215,21 @@ class Workspace:
         self._data[0] = t
         return self._data
 
+    @cached_property
+    def _data(self) -> np.ndarray:
+        return np.concatenate([[0.0], self.p])
+
     def set_invariants(self, phi0: np.ndarray) -> None:
         """Write the values of the invariants into the data of all stages: they are the end of it."""
-        n_dense = len(self.assembly.dense)
-        for stage in (*self.stages[: self.n_stages], *self.dense[:n_dense], self.multipliers):
+        if not phi0.size:
+            return
+        stages, dense = self.arrays.stages[: self.n_stages], self.arrays.dense[: len(self.assembly.dense)]
+        for stage in (*stages, *dense, self.arrays.multipliers):
             data_of(stage.newton)[1 + self.assembly.layout.n + self.p.size :] = phi0
 
     def set_data(self, values: np.ndarray) -> None:
         """Write the numbers of the formulation."""
-        data_of(self.step)[self.assembly.parameters_at + self.p.size :] = values
+        data_of(self.arrays.step)[self.assembly.parameters_at + self.p.size :] = values
 
     def levels(self, t: float, row: np.ndarray) -> dict[str, np.ndarray]:
         """Residuals g, g_dot, k and invariants phi at a row."""
@@ -225,35 +256,27 @@ class Workspace:
 
     def complete(self, t: float, row: np.ndarray) -> int:
         """Solve for multipliers and accelerations in place; a code of newton()."""
-        return self._run(self.multipliers, t, row, self.multiplier_tolerance)
+        return correct()(*self.given, work.MULTIPLIERS, float(t), row, self.assembly.multiplier_tolerance)
 
-    @property
-    def multiplier_tolerance(self) -> float:
-        """Rounding level, or the noise of the difference quotients of black boxes."""
-        return 1e-6 if self.assembly.system.calls else 1e-13
-
-    def project(self, t: float, row: np.ndarray, stages: Sequence[Stage] | None = None) -> int:
-        """Run projection stages on a row in place; a code of newton()."""
-        for stage in self.stages[: self.n_stages] if stages is None else stages:
-            code = self._run(stage, t, row, 1e-12)
+    def project(self, t: float, row: np.ndarray) -> int:
+        """Run the projection of the steps on a row in place; a code of newton()."""
+        for i in range(self.n_stages):
+            code = correct()(*self.given, i, float(t), row, STAGE_TOLERANCE)
             if code != 0:
                 return code
         return 0
 
-    def _run(self, stage: Stage, t: float, row: np.ndarray, tolerance: float) -> int:
-        counters = np.zeros(N_COUNTERS, dtype=np.int64)
-        extra = np.empty(stage.real.size + 1)
-        return single_stage()(*_flat(stage), float(t), row, extra, tolerance, counters)
+    def settle(self, t: float, row: np.ndarray, allowed: float) -> int:
+        """Complete a row to start from, in place, unless there is doubt: 0, or what is wrong, see `numerics.work`.
 
-    def fit(self, t: float, row: np.ndarray, tolerance: float) -> int:
-        """Is a row fit to start from? 0, or what is in doubt, see `numerics.screen`."""
-        a = self.assembly
-        return fit()(*a.model, a.matrix_entries, a.sizes, row, self.data(t), tolerance, np.empty(a.work_size))
+        Constraints are to be met within ``allowed`` and will be to rounding; negative: they are as they are.
+        """
+        tolerances = STAGE_TOLERANCE, self.assembly.multiplier_tolerance
+        return settle()(*self.given, self.n_stages, float(t), row, float(allowed), *tolerances)
 
     def row_scales(self, t: float, row: np.ndarray, out: np.ndarray) -> bool:
         """1 / |C_i| in the metric of the mass matrix (m,), in place; False if that matrix is not clearly regular."""
-        a, work = self.assembly, np.empty(self.assembly.work_size)
-        return row_scales()(a.model[1], a.matrix_entries, a.sizes, row, self.data(t), work, out) == 1
+        return scales()(*self.given, float(t), row, out) == 1
 
 
 def make_layout(system: System, method: Integrator, formulation: Formulation) -> Layout:
@@ -519,30 +542,6 @@ def _sample_numbers(
 NO_STAGE = Stage(
     Newton(np.zeros(PATTERN, dtype=np.int64), np.zeros(N_MEMORY)), np.zeros(INDEX, dtype=np.int64), np.zeros(0)
 )
-
-
-def _fresh(stage: Stage, start: int, p: np.ndarray) -> Stage:
-    """With copies of what a run writes to, or fresh memory where it does so before it reads."""
-    if stage is NO_STAGE:
-        return stage
-    return Stage(_copied(stage.newton, start, p), stage.whole, np.empty(stage.real.size))
-
-
-def _copied(newton: Newton, start: int, p: np.ndarray) -> Newton:
-    """A copy with the parameters in its data, from ``start`` on.
-
-    Without the matrix, which is not there before the first factorisation.
-    """
-    whole, real = newton
-    begin, used, fresh = whole.item(AT_D) + start, whole.item(AT_LU), np.empty(real.size)
-    fresh[:used] = real[:used]
-    fresh[begin : begin + p.size] = p
-    return Newton(whole.copy(), fresh)
-
-
-def _flat(stage: Stage) -> tuple[np.ndarray, ...]:
-    """The arrays of a stage, as compiled functions take them."""
-    return (*stage.newton, stage.whole, stage.real)
 
 
 def data_of(newton: Newton) -> np.ndarray:

@@ -16,8 +16,8 @@ from dalembert.integrators.explicit import Explicit
 from dalembert.model.system import System
 from dalembert.numerics import compiled
 from dalembert.numerics.multipliers import multiplier_stage
-from dalembert.numerics.newton import N_COUNTERS
 from dalembert.numerics.projection import LEVELS, Projection
+from dalembert.numerics.screen import DOUBTS
 from dalembert.numerics.stage import StageData
 from dalembert.runtime import arguments
 from dalembert.runtime.assembly import Assembly, Workspace, assemble, make_layout, planned_stage
@@ -192,14 +192,13 @@ def prepare_start(
     solve_contact(system, t, row, layout, work.p)
     if initial == "project":  # a guess may be singular, what is made of it must not
         nearest(system, layout, work.p, t, row, wishes)
-    doubt = work.fit(t, row, tolerance if initial == "check" else -1.0)
-    if doubt:
+    code = work.settle(t, row, tolerance if initial == "check" else -1.0)
+    if code in DOUBTS:
         check_model(work, t, row)
-    if initial == "check":
-        if doubt:
+        if initial == "check":
             refuse_violations(violations(work, t, row, tolerance))
-        work.project(t, row)  # from within the tolerance to rounding level
-    code = work.complete(t, row)
+            work.project(t, row)  # from within the tolerance to rounding level
+        code = work.complete(t, row)
     error = work.assembly.take_error()
     if error is not None:
         raise error
@@ -241,11 +240,9 @@ def first_step(given: float | None, work: Workspace, method: Integrator, row: np
     span = options.t1 - options.t0
     if given is not None:
         return float(np.sign(span) * min(arguments.positive("first_step", given), abs(span)))
-    assembly, stage = work.assembly, work.multipliers
     out = compiled.first_step()(
-        *stage.newton, stage.whole, stage.real, options.t0, span, options.max_step, method.start_order, row,
-        work.data(options.t0), options.rtol, options.atol, assembly.differential, assembly.blocks,
-        work.multiplier_tolerance, np.zeros(N_COUNTERS, dtype=np.int64), np.empty((4, row.size + stage.real.size + 1)),
+        *work.given, options.t0, span, options.max_step, method.start_order, row, options.rtol, options.atol,
+        work.assembly.multiplier_tolerance,
     )  # fmt: skip
-    assembly.take_error()  # of a trial that led nowhere
+    work.assembly.take_error()  # of a trial that led nowhere
     return out

@@ -15,13 +15,13 @@ from dalembert.integrators.base import Integrator, Model
 from dalembert.integrators.explicit import STIFFNESS
 from dalembert.integrators.positions import LOW
 from dalembert.numerics import hermite, locate, runstate, sweeps
-from dalembert.numerics.compiled import evaluate, integrate, lay_out
-from dalembert.numerics.flat import flatten
+from dalembert.numerics.compiled import evaluate, integrate, open_run
 from dalembert.numerics.layout import Layout
-from dalembert.numerics.newton import N_COUNTERS, N
+from dalembert.numerics.memory import Parts
+from dalembert.numerics.newton import N_COUNTERS
 from dalembert.numerics.rank import SUSPECT
 from dalembert.runtime import singular
-from dalembert.runtime.assembly import Workspace
+from dalembert.runtime.assembly import STAGE_TOLERANCE, Assembly, Workspace
 from dalembert.runtime.creep import Creep
 from dalembert.runtime.ingredients import kinked
 from dalembert.runtime.seeds import fixed_seeds, regular_seeds
@@ -35,12 +35,8 @@ NO_LIMIT = np.iinfo(np.int64).max
 # Updates that no longer shrink are rounding if they are this small, in units of the error allowed in a step. Fixed
 # steps ask for FIXED_RTOL, which some unknowns (multipliers, accelerations) cannot resolve.
 FREE_STALL, FIXED_STALL = 0.1, 100.0
-ROUNDING = 1e-10  # at smaller tolerances differences of high order may be rounding, not a sign of instability
 FIXED_RTOL, FIXED_ATOL = 1e-11, 1e-12
-# of a run, before its first step; NOTHING and NO_RULES are not to be changed
-FIRST_SLOTS = np.arange(runstate.HISTORY + 1, dtype=np.int64)
-FIRST_ORDERS = np.full(runstate.HISTORY + 1, runstate.EXACT, dtype=np.int64)
-NOTHING, NO_RULES = np.zeros(0), np.zeros((2, 0), dtype=np.int64)
+NOTHING, NO_RULES, NO_VALUES = np.zeros(0), np.zeros((2, 0), dtype=np.int64), np.zeros((runstate.EVENT_ROWS, 0))
 
 
 @dataclass
@@ -106,9 +102,8 @@ def execute(
         )
     elif options.steps is None and method.regular and starter is not None:
         run = regular_seeds(starter, row, layout, options, run)
-    parameters = work.data(float(run.real[runstate.T])).copy()
     if options.event_rules.shape[1]:
-        _evaluate_events(run, options, run.rows[run.slots[1]], parameters)
+        _evaluate_events(run, options, run.rows[run.slots[1]], work.data(float(run.real[runstate.T])))
     switches: list[float] = []
     passages: list[singular.Passage] = []
     patience = singular.Patience()
@@ -123,7 +118,7 @@ def execute(
         while status == runstate.RUNNING and go_on:
             run.whole[runstate.CHUNK_END] = run.whole[runstate.STEPS] + chunk
             begin = time.perf_counter()
-            status = advance(*run, *work.flat, parameters, *output)
+            status = advance(*run.given, *work.given, *output)
             took = time.perf_counter() - begin
             if took < 0.5 * SLICE:
                 chunk = min(chunk * 2, 1 << 40)
@@ -178,109 +173,76 @@ def _prepare(
     work: Workspace, method: Integrator, formulation: Formulation, row: np.ndarray, options: Options
 ) -> runstate.Run:
     assembly = work.assembly
-    system, layout, n = assembly.system, assembly.layout, assembly.layout.n
-    fixed = options.steps is not None
-    frame = _frame(work, method, formulation, fixed)
-    real, whole, watched = frame.real.copy(), frame.whole.copy(), frame.watched.copy()
+    system, layout = assembly.system, assembly.layout
+    fixed, rules = options.steps is not None, options.event_rules
+    t_eval = options.t_eval if options.t_eval is not None else NOTHING
+    run = runstate.Run(
+        _template(assembly, method, formulation, fixed),
+        steps=options.steps if options.steps is not None else NOTHING,
+        t_eval=t_eval,
+        event_values=np.zeros((runstate.EVENT_ROWS, 2 * rules.shape[1])) if rules.shape[1] else NO_VALUES,
+        event_rules=rules.copy() if rules.shape[1] else NO_RULES,
+        seeds=_no_seeds(layout.n),
+    )
+    real, whole = run.real, run.whole
     h = float(options.steps[0]) if options.steps is not None else options.first_step
-    real[runstate.T], real[runstate.H], real[runstate.T_END] = options.t0, h, options.t1
-    real[runstate.H_MAX] = options.max_step
     whole[runstate.STEP_LIMIT] = NO_LIMIT if options.max_steps is None else options.max_steps
-    whole[runstate.N_EVENTS] = options.event_rules.shape[1]
+    whole[runstate.N_EVENTS] = rules.shape[1]
     whole[runstate.STORE_STEPS] = int(options.t_eval is None)
     whole[runstate.EVENT_KERNEL] = options.event_kernel
-    t_eval = options.t_eval if options.t_eval is not None else NOTHING
     whole[runstate.N_EVAL] = t_eval.size
-
     begun = row
     if type(method).begin is not Integrator.begin:
         begun = row.copy()
         method.begin(system, formulation, layout, options.t0, h, begun, _model(work))
-    nodes, rows = np.empty(runstate.HISTORY + 1), np.empty((runstate.HISTORY + 1, n))
-    peak, rtol, atol = np.empty(n), np.empty(n), np.empty(n)
-    tolerance = lay_out()(
-        options.t0, h, frame.line, row, begun, work.data(options.t0), assembly.blocks, options.rtol, options.atol,
-        assembly.differential, frame.bounded, frame.together, frame.most, nodes, rows, peak, rtol, atol,
+    scale = options.scale if options.scale is not None else NOTHING
+    unknown = open_run()(
+        *run.given, *work.given, options.t0, h, options.t1, options.max_step, row, begun, options.rtol, options.atol,
+        scale,
     )  # fmt: skip
-    whole[runstate.GUARDED] = int(min(options.rtol.tolist()) >= ROUNDING)
+    if unknown:
+        singular.set_scale(run, work, options.t0, row)
+    tolerance = real.item(runstate.LOOSEST)
     real[runstate.NEWTON_TOLERANCE] = share = method.newton_share(1.0 if fixed else tolerance, assembly.projection)
-    real[runstate.ESTIMATE_SCALE] = scale = method.estimate_scale(system, formulation, tolerance, assembly.projection)
+    real[runstate.ESTIMATE_SCALE] = scaled = method.estimate_scale(system, formulation, tolerance, assembly.projection)
     if type(method).order_shares is not Integrator.order_shares:
         real[runstate.SHARE :] = method.order_shares(tolerance)
     if not fixed:  # a part of the error allowed in a step, which may be less than the tolerance
-        real[runstate.ROUNDING] = method.rounding * hermite.EPS * scale
-        real[runstate.NEWTON_TOLERANCE] = share / max(1.0, scale)
-    coefficients = np.zeros(runstate.N_COEFFICIENTS + runstate.N_WORK)
-    coefficients[runstate.GROWTH] = method.growth
-    rank, ranked = singular.watch(work, options.t0, row, options.scale)
-    watched[2], watched[3 : 3 + work.p.size] = options.t0, work.p
-    return runstate.Run(
-        real=real, whole=whole, nodes=nodes, rows=rows, slots=FIRST_SLOTS.copy(),
-        coefficients=coefficients, estimate=np.zeros(n),
-        scratch=np.zeros((3, frame.n_scratch)),
-        rtol=rtol, atol=atol, power=frame.power, controlled=frame.controlled, peak=peak,
-        weights=np.zeros((2, max(n, assembly.n_step))),
-        weight_of=frame.weight_of, source=frame.source, orders=FIRST_ORDERS.copy(),
-        steps=options.steps if options.steps is not None else NOTHING, t_eval=t_eval,
-        counters=np.zeros(N_COUNTERS, dtype=np.int64),
-        event_values=np.zeros((runstate.EVENT_ROWS, 2 * options.event_rules.shape[1])),
-        event_rules=options.event_rules.copy(), finished=np.zeros(n), watched=watched,
-        seeds=np.zeros((0, n)), dense=np.zeros((hermite.N_DENSE_ROWS, n)), places=frame.places,
-        rank=rank, ranked=ranked, formula=frame.formula, lanes=np.empty(frame.n_lanes),
-    )  # fmt: skip
+        real[runstate.ROUNDING] = method.rounding * hermite.EPS * scaled
+        real[runstate.NEWTON_TOLERANCE] = share / max(1.0, scaled)
+    return run
 
 
-@dataclass(frozen=True, eq=False)
-class _Frame:
-    """What runs of a method on an assembly have in common.
-
-    ``real``, ``whole`` and ``watched`` are to be copied and completed by the numbers of a run. What the loop knows of
-    the entries of a row, see `runstate.Run`, it only reads. What they start from is `opening.lay_out`'s: ``bounded`` is
-    1 for the numbers of a rotation, ``together`` the number of the block of unknowns that are scaled together (0:
-    none), ``most`` the loosest tolerances, ``line`` 1 if a row before the first one gives the predictor its slope.
-    """
-
-    real: np.ndarray
-    whole: np.ndarray
-    watched: np.ndarray
-    n_scratch: int
-    formula: np.ndarray
-    n_lanes: int
-    power: np.ndarray
-    controlled: np.ndarray
-    source: np.ndarray
-    weight_of: np.ndarray
-    places: np.ndarray
-    bounded: np.ndarray
-    together: np.ndarray
-    most: np.ndarray
-    line: int
+@cache
+def _no_seeds(n: int) -> np.ndarray:
+    return np.zeros((0, n))
 
 
-def _frame(work: Workspace, method: Integrator, formulation: Formulation, fixed: bool) -> _Frame:
-    """Made once for an assembly and a kind of run."""
-    known: dict[Any, _Frame] = work.assembly.__dict__.setdefault("_frames", {})
+def _template(assembly: Assembly, method: Integrator, formulation: Formulation, fixed: bool) -> Parts:
+    """What runs of a method on an assembly have in common; made once for each kind of run."""
+    known: dict[Any, Parts] = assembly.__dict__.setdefault("_templates", {})
     key = method, formulation, fixed
     if key not in known:
-        known[key] = _make_frame(work, method, formulation, fixed)
+        known[key] = _make_template(assembly, method, formulation, fixed)
     return known[key]
 
 
-def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, fixed: bool) -> _Frame:
-    assembly = work.assembly
+def _make_template(assembly: Assembly, method: Integrator, formulation: Formulation, fixed: bool) -> Parts:
     system, layout, kernels, n = assembly.system, assembly.layout, assembly.kernels, assembly.layout.n
     first_order, max_order = method.order_range(fixed)
     real = np.zeros(runstate.N_REAL)
-    real[runstate.REUSE] = _reuse(work)
-    real[runstate.STAGE_TOLERANCE] = 1e-12
+    real[runstate.REUSE] = _reuse(assembly)
+    real[runstate.STAGE_TOLERANCE] = STAGE_TOLERANCE
     real[runstate.STALL] = FIXED_STALL if fixed else FREE_STALL
-    real[runstate.MULTIPLIER_TOLERANCE] = work.multiplier_tolerance
+    real[runstate.MULTIPLIER_TOLERANCE] = assembly.multiplier_tolerance
+    # fixed steps: nothing to control, Newton is to solve to rounding level
+    real[runstate.MOST_RTOL], real[runstate.MOST_ATOL] = (FIXED_RTOL, FIXED_ATOL) if fixed else (np.inf, np.inf)
     real[runstate.SHARE :] = 1.0
     whole = np.zeros(runstate.N_WHOLE, dtype=np.int64)
     whole[runstate.ORDER], whole[runstate.MAX_ORDER] = first_order, max_order
     whole[runstate.FIXED] = int(fixed)
     whole[runstate.FORGETS] = 1
-    whole[runstate.N_STAGES] = work.n_stages
+    whole[runstate.N_STAGES] = len(assembly.stages)
     own = formulation.own_multipliers and method.own_multipliers
     whole[runstate.OWN_MULTIPLIERS] = int(own and not method.gains(system, formulation, assembly.projection))
     whole[runstate.N_STEP] = assembly.n_step
@@ -294,7 +256,7 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
     whole[runstate.RESERVE] = -max_order if method.one_step else method.reserve
     whole[runstate.REGULAR] = int(method.regular)
     whole[runstate.N_DENSE] = len(assembly.dense)
-    places = _places(work, method)
+    places = _places(assembly, method)
     # the quintic of both ends serves short steps; r is known with its first derivative only
     if places[hermite.HERMITE] and ((method.one_step and (method.hermite_order or 0) > 3) or system.nr):
         whole[runstate.INNER_POINTS] = hermite.INNER
@@ -305,6 +267,7 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
     for position, name in parts.items():
         whole[position] = kernels[name].address if name in kernels else 0
     line = not (fixed and method.ramps and not method.one_step)
+    whole[runstate.LINE] = int(line)
     whole[runstate.NODES] = runstate.HISTORY if line and method.regular else 2 if line else 1
     formula, n_lanes = NOTHING, 0
     if "lanes" in kernels:
@@ -313,28 +276,39 @@ def _make_frame(work: Workspace, method: Integrator, formulation: Formulation, f
         n_lanes, whole[runstate.LANE_WORK] = sweeps.lanes_size(system.nq, system.nv, system.nr, ambient, n_data)
         whole[runstate.SWEEPS], whole[runstate.N_MOVED], whole[runstate.AMBIENT] = method.sweeps, system.nq, ambient
         whole[runstate.KINKED] = int(kinked(system))
-    bounded, together = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    opening = np.zeros((2, n), dtype=np.int64)
     if system.nq:  # numbers of a rotation count in absolute terms
-        bounded[layout.slice("q")] = ~system.space.unbounded
-    watched = np.concatenate([[1.0, 0.0, 0.0], work.p, np.zeros(formulation.data_size(system))])
+        opening[0, layout.slice("q")] = ~system.space.unbounded
     # not where second differences need multipliers to the last digit, nor on prescribed steps, which are solved to it
     scaled = method.one_step or not (fixed or method.regular)
     for unknown in method.row_blocks(system, formulation):
         if scaled and not unknown.controlled and unknown.size:
-            together[layout.slice(unknown.name)] = together.max() + 1
-    # fixed steps: nothing to control, Newton is to solve to rounding level
-    most = np.array([FIXED_RTOL, FIXED_ATOL] if fixed else [np.inf, np.inf])
-    return _Frame(
-        real, whole, watched, max(n, _most(work)), formula, n_lanes, *_tables(work, method, formulation), places,
-        bounded, together, most, int(line),
+            opening[1, layout.slice(unknown.name)] = opening[1].max() + 1
+    coefficients = np.zeros(runstate.N_COEFFICIENTS + runstate.N_WORK)
+    coefficients[runstate.GROWTH] = method.growth
+    watched = np.zeros(3 + system.parameters.size + formulation.data_size(system))
+    watched[0] = 1.0
+    most = max(s.system.n for s in (*assembly.stages, *assembly.dense, assembly.multipliers))
+    rank, ranked = singular.memory(assembly)
+    power, controlled, source, weight_of = _tables(assembly, method, formulation)
+    past, lanes = runstate.HISTORY + 1, np.zeros(n_lanes)
+    arrays = runstate.RunArrays(
+        real=real, whole=whole, nodes=np.zeros(past), rows=np.zeros((past, n)), slots=np.arange(past, dtype=np.int64),
+        coefficients=coefficients, estimate=np.zeros(n), scratch=np.zeros((3, max(n, most))), rtol=np.zeros(n),
+        atol=np.zeros(n), power=power, controlled=controlled, peak=np.zeros(n),
+        weights=np.zeros((2, max(n, assembly.n_step))), weight_of=weight_of, source=source,
+        orders=np.full(past, runstate.EXACT, dtype=np.int64), steps=NOTHING, t_eval=NOTHING,
+        counters=np.zeros(N_COUNTERS, dtype=np.int64), event_values=NO_VALUES, event_rules=NO_RULES,
+        finished=np.zeros(n), watched=watched, seeds=_no_seeds(n), dense=np.zeros((hermite.N_DENSE_ROWS, n)),
+        places=places, rank=rank, ranked=ranked, formula=formula, lanes=lanes, opening=opening,
     )  # fmt: skip
+    return Parts(arrays, [(lanes, 0)])
 
 
 def _tables(
-    work: Workspace, method: Integrator, formulation: Formulation
+    assembly: Assembly, method: Integrator, formulation: Formulation
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """What the loop knows of the entries of a row: power, controlled, source, weight_of."""
-    assembly = work.assembly
     system, layout, n = assembly.system, assembly.layout, assembly.layout.n
     power, controlled = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     source = np.array([np.arange(n), np.zeros(n), np.full(n, -1)], dtype=np.int64)
@@ -362,13 +336,13 @@ def _tables(
     return power, controlled, source, weight_of
 
 
-def _places(work: Workspace, method: Integrator) -> np.ndarray:
+def _places(assembly: Assembly, method: Integrator) -> np.ndarray:
     """Where v is, and where the dense output finds the others, if it is made from the ends of steps.
 
     For methods whose past rows are as good, the polynomial through these serves. On a group q'' is not a: there are
     kernels that lead to coordinates where it is, and back.
     """
-    system, layout, kernels = work.assembly.system, work.assembly.layout, work.assembly.kernels
+    system, layout, kernels = assembly.system, assembly.layout, assembly.kernels
     out = np.zeros(hermite.N_PLACES, dtype=np.int64)
     out[hermite.AT_V], out[hermite.N_V] = layout.slice("v").start, system.nv
     if method.hermite_order is not None:
@@ -408,15 +382,10 @@ def _restate(work: Workspace, formulation: Formulation, run: runstate.Run, rows:
             rows[:, layout.slice(name)] = x
 
 
-def _most(work: Workspace) -> int:
-    """Largest number of extra unknowns of a stage."""
-    return int(max(s.newton.whole[N] for s in (*work.stages, *work.dense, work.multipliers)))
-
-
-def _reuse(work: Workspace) -> float:
+def _reuse(assembly: Assembly) -> float:
     """How bad the contraction may get before the matrix is renewed: cheap factorisations are renewed every step."""
-    kernels = work.assembly.kernels
-    if work.assembly.step.polish:  # with an old matrix the constraints would not get to rounding level
+    kernels = assembly.kernels
+    if assembly.step.polish:  # with an old matrix the constraints would not get to rounding level
         return 0.0
     if "step.factor" not in kernels:
         return 0.3
@@ -432,9 +401,7 @@ def _outputs(run: runstate.Run, options: Options, row: np.ndarray) -> runstate.O
     if not options.event_rules.shape[1]:
         return runstate.Output(*points, *_no_events(row.size))
     events = 16 + 2 * runstate.EVENTS_PER_STEP * options.event_rules.shape[1]
-    return runstate.Output(
-        *points, np.empty(events), np.empty(events, dtype=np.int64), np.empty((events, row.size))
-    )
+    return runstate.Output(*points, np.empty(events), np.empty(events, dtype=np.int64), np.empty((events, row.size)))
 
 
 @cache
@@ -501,8 +468,7 @@ class Starter:
         """Rows (in the other layout) at times covered by a result that stored its steps."""
         own = self.work.assembly.layout
         out = np.empty((times.size, own.n))
-        arrays = flatten(result.state, self.work.dense, self.work.multipliers)
-        evaluate()(*arrays, result.t, result.own_rows, result.orders, times, out)
+        evaluate()(*result.state.given, *self.work.given, result.t, result.own_rows, result.orders, times, out)
         return translate(out, own, layout)
 
     def settle(self, times: Sequence[float] | np.ndarray, rows: np.ndarray, layout: Layout) -> np.ndarray:

@@ -116,7 +116,8 @@ def regular_seeds(
     if grid is None:
         _parabola(run, t0, row, h, layout)
         run.whole[runstate.ORDER], run.whole[runstate.AT_ORDER] = 1, 0
-        return run._replace(seeds=np.zeros((0, layout.n)))
+        run.seeds = np.zeros((0, layout.n))
+        return run
     times, rows = grid
     run.real[runstate.H] = times[0] - t0
     _suit(run, times, t0, attempt.fastest(made))
@@ -256,7 +257,8 @@ def _load(run: runstate.Run, t0: float, row: np.ndarray, times: np.ndarray, rows
     else:
         weights = _lagrange(np.append(t0, times), t0 - steps * h)
     run.rows[1 + steps], run.nodes[1 + steps] = weights @ values, t0 - steps * h
-    return run._replace(seeds=np.ascontiguousarray(rows))
+    run.seeds = np.ascontiguousarray(rows)
+    return run
 
 
 @cache

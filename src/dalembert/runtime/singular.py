@@ -64,22 +64,10 @@ class Patience:
 TOO_FAR = Passage(np.nan, False, "")  # what `inspect` says of such a step
 
 
-def watch(
-    work: Workspace, t: float, row: np.ndarray, scale: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Memory of the watch: rows of C scaled by their size at the start, in the metric of the mass matrix.
-
-    ``scale``: that of the run which this one continues. It may have been changed close to a loss of rank, where sizes
-    are no measure.
-    """
-    blank, counts = _memory(work.assembly)
-    out, ranked = blank.copy(), counts.copy()
-    m = ranked.item(rank.COUNT)
-    if scale is not None and scale.size == m:
-        out[rank.PARTS : rank.PARTS + m] = scale
-    elif m and not work.row_scales(t, row, out[rank.PARTS : rank.PARTS + m]):
-        out[rank.PARTS : rank.PARTS + m] = _scale(work, t, row)
-    return out, ranked
+def set_scale(run: runstate.Run, work: Workspace, t: float, row: np.ndarray) -> None:
+    """Scales of the constraints for the watch where the compiled code leaves them to eigenvalues, in place."""
+    m = run.ranked.item(rank.COUNT)
+    run.rank[rank.PARTS : rank.PARTS + m] = scales(work, t, row)
 
 
 def scale_of(run: runstate.Run) -> np.ndarray:
@@ -92,20 +80,17 @@ def _watched(run: runstate.Run) -> int:
     return (run.rank.size - rank.PARTS - run.ranked.item(rank.N_V) - rank.SIGHTS * run.rows.shape[1]) // 4
 
 
-def _memory(assembly: Assembly) -> tuple[np.ndarray, np.ndarray]:
-    """The same before the scales are known; made once."""
-    if "_watch" not in assembly.__dict__:
-        system = assembly.system
-        # black boxes: a factorisation more would call them again
-        m = 0 if system.calls else system.nlam + system.nmu
-        begin = system.nw + system.ns if m else 0
-        assembly.__dict__["_watch"] = rank.memory(np.zeros(m), begin, system.nv, assembly.layout.n)
-    out: tuple[np.ndarray, np.ndarray] = assembly.__dict__["_watch"]
-    return out
+def memory(assembly: Assembly) -> tuple[np.ndarray, np.ndarray]:
+    """Memory of the watch, before the scales of the constraints are known."""
+    system = assembly.system
+    # black boxes: a factorisation more would call them again
+    m = 0 if system.calls else system.nlam + system.nmu
+    begin = system.nw + system.ns if m else 0
+    return rank.memory(np.zeros(m), begin, system.nv, assembly.layout.n)
 
 
-def _scale(work: Workspace, t: float, row: np.ndarray) -> np.ndarray:
-    """Scales where the mass matrix is singular, or nearly so."""
+def scales(work: Workspace, t: float, row: np.ndarray) -> np.ndarray:
+    """Rows of C are scaled by their size, in the metric of the mass matrix, which may be singular."""
     mass, C = work.matrices(t, row)
     values, vectors = np.linalg.eigh((mass + mass.T) / 2)
     root = 1.0 / np.sqrt(np.maximum(values, 1e-12 * np.abs(values).max(initial=1e-300)))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dalembert.numerics.compiled import arnoldi
-from dalembert.numerics.newton import N_COUNTERS
 from dalembert.numerics.opening import RATE
 from dalembert.runtime.assembly import Workspace
 
@@ -32,11 +31,9 @@ def spectrum(work: Workspace, t: float, row: np.ndarray, at_least: float = 0.0, 
     move = where.move.copy() if rate else where.move
     basis, H = np.zeros((m + 1, n)), np.zeros((m + 1, m))
     basis[0] = where.start
-    stage = work.multipliers
     found = arnoldi()(
-        *stage.newton, stage.whole, stage.real, float(t), rows, move, where.at, where.sizes, rate, work.data(t), STEP,
-        at_least, int(known), work.multiplier_tolerance, np.empty(stage.real.size + 1),
-        np.zeros(N_COUNTERS, dtype=np.int64), basis, H,
+        *work.given, float(t), rows, move, where.at, where.sizes, rate, STEP, at_least, int(known),
+        work.assembly.multiplier_tolerance, basis, H,
     )  # fmt: skip
     if found <= 0 or _bound(H[:found, :found]) < at_least:
         return np.zeros(0, dtype=complex)
