@@ -34,13 +34,15 @@ def make_solution(story: Story, plan: Plan, jumps: Jumps | None = None) -> Solut
     first = segments[0].work.assembly.system
     found = [_event_states(segments, i, jumps, plan.forward) for i in range(last.events.count)]
     t = _one_after_the_other([s.times for s in segments]) if plan.t_eval is None else plan.t_eval[: _stored(segments)]
-    # dense output counts on, in the same arrays
-    counted = [(s.result.state.whole.tolist(), s.result.state.counters.tolist()) for s in segments]
     later = {
-        "stats": lambda: _stats(segments, counted),
+        "stats": lambda: _stats(segments),
         "names": system.all_names.copy,
         "parameters": lambda: first.parameters.as_dict(segments[0].work.p),
         "extra": lambda: _extra(segments),
+        "orders": lambda: _one_after_the_other([s.result.orders for s in segments]),
+        # on a group dense output takes the model
+        "hermite": lambda: tuple(bool(s.result.state.places[0]) and system.space.flat for s in segments),
+        "breaks": lambda: tuple(accumulate(s.result.t.size for s in segments[:-1])),
     }
     return Solution.with_later(
         later,
@@ -50,16 +52,12 @@ def make_solution(story: Story, plan: Plan, jumps: Jumps | None = None) -> Solut
         message=_message(story, status, error),
         t_events=[state.t for state in found],
         events=found,
-        orders=_one_after_the_other([s.result.orders for s in segments]),
         system_name=system.name,
         dense=plan.t_eval is None,
         evaluator=lambda times: _dense(segments, times, plan.forward),
         drift_of=lambda: _drift(segments),
         energy_of=(lambda: _energy(segments)) if system.energy is not None else None,
-        # on a group dense output takes the model
-        hermite=tuple(bool(s.result.state.places[0]) and system.space.flat for s in segments),
         jumps=tuple(jumps.record) if jumps is not None else (),
-        breaks=tuple(accumulate(s.result.t.size for s in segments[:-1])),
     )
 
 
@@ -121,11 +119,8 @@ def _beyond(segment: Segment) -> tuple[str, ...]:
     )
 
 
-def _stats(segments: Sequence[Segment], counted: Sequence[tuple[list[int], list[int]]]) -> Stats:
-    """Sums over the segments; method, formulation and projection are those of the first one.
-
-    ``counted``: the whole numbers and counters of the state of each when it had ended.
-    """
+def _stats(segments: Sequence[Segment]) -> Stats:
+    """Sums over the segments; method, formulation and projection are those of the first one."""
     parts = tuple(_segment_stats(s) for s in segments)
     out = Stats(
         method=parts[0].method,
@@ -137,7 +132,8 @@ def _stats(segments: Sequence[Segment], counted: Sequence[tuple[list[int], list[
         switches=tuple(t for s in segments for t in s.result.switches),
         warnings=tuple(text for s in segments for text in (*_beyond(s), *s.result.passages)),
     )
-    for s, (whole, counters) in zip(segments, counted, strict=True):
+    for s in segments:
+        whole, counters = s.result.state.whole.tolist(), s.result.state.counters.tolist()
         out.steps += whole[runstate.STEPS]
         out.rejected += whole[runstate.REJECTED]
         out.starting_steps += whole[runstate.STARTING]
@@ -191,7 +187,7 @@ def _dense_within(segment: Segment, times: np.ndarray) -> dict[str, np.ndarray]:
     fresh.set_invariants(segment.phi0)
     out = np.empty((times.size, assembly.layout.n))
     low, high = sorted((result.t[0], result.t[-1]))
-    given = *result.state.given, *fresh.given
+    given = *result.state.copy().given, *fresh.given  # two threads may ask, and statistics are those of the run
     failures = evaluate_dense()(*given, result.t, result.rows, result.orders, np.clip(times, low, high), out)
     if failures:
         raise ValueError(f"{failures} of {times.size} points could not be put back onto the constraints.")

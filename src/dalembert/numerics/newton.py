@@ -35,6 +35,7 @@ SLOW = 0.1  # contraction rate beyond which the matrix is renewed within the ite
 # of a matrix fresh from this very step
 FACTORIZED, BY_LAPACK, RATE, FRESH_RATE = 0, 1, 2, 3
 N_MEMORY = 4
+ROUNDED = 1e-10  # updates after which a residual that is a little larger than expected is rounding
 POLISHED = 0.01  # what one more iteration could change is this part of the tolerance: it is not needed
 AGING = 1.3  # a contraction rate grows by this factor a step until it is measured again
 
@@ -187,11 +188,13 @@ def newton(nw, weights, tolerance, stall, max_iterations, reuse, by_rows, counte
         if by_rows:
             start = nw.whole[AT_LU] + (nw.whole[N_LU] if nw.real[BY_LAPACK] == 0.0 else nw.whole[NNZ]) + n
             bounds = nw.real[start : start + n]
-            satisfied = True
+            satisfied, nearly = True, previous <= ROUNDED
             for i in range(n):
-                if bounds[i] >= 0.0 and not abs(F[i]) <= bounds[i] * grown:
+                if bounds[i] >= 0.0 and not abs(F[i]) <= bounds[i]:
                     satisfied = False
-            if satisfied:
+                    if not abs(F[i]) <= bounds[i] * grown:
+                        nearly = False
+            if satisfied or nearly:
                 return CONVERGED
         back_substitute(nw)
         counters[ITERATIONS] += 1

@@ -150,6 +150,14 @@ class Run:
         self.steps, self.t_eval, self.event_values, self.event_rules = steps, t_eval, event_values, event_rules
         self.seeds = seeds
 
+    def copy(self) -> Run:
+        """With a block of memory of its own: what is computed from it changes nothing of this one."""
+        out = Run.__new__(Run)
+        out._parts, out._block = self._parts, self._block.copy()
+        out.steps, out.t_eval, out.seeds = self.steps, self.t_eval, self.seeds
+        out.event_values, out.event_rules = self.event_values.copy(), self.event_rules.copy()
+        return out
+
     def __getattr__(self, name: str) -> np.ndarray:
         if name not in _PART:
             raise AttributeError(f"a run has no array {name!r}")

@@ -56,12 +56,15 @@ def times(t_span: Sequence[float]) -> tuple[float, float]:
 
 
 def tolerance(name: str, value: Any, n: int) -> np.ndarray:
+    out = np.empty(n)
+    if type(value) is float and 0.0 <= value < math.inf:  # as a rule
+        out.fill(value)
+        return out
     x = numbers(name, value)
     if x.ndim > 1 or (x.ndim == 1 and x.size != n):
         raise OptionError(f"{name} has shape {x.shape}; give a number or {n} numbers, one for each of (q, v, r).")
     if not (0.0 <= float(x) < math.inf if x.ndim == 0 else ((x >= 0.0) & (x < np.inf)).all()):
         raise OptionError(f"{name}={value!r} must be finite and not negative.")
-    out = np.empty(n)
     out[:] = x
     return out
 
@@ -70,7 +73,7 @@ def check_tolerances(options: Options, row: np.ndarray, index: np.ndarray, metho
     """``row``: initial values, those of (q, v, r) at ``index``."""
     rtol, atol = options.rtol, options.atol
     smallest = SMALLEST_RTOL if options.steps is not None else max(SMALLEST_RTOL, method.smallest_rtol)
-    if resolvable()(rtol, atol, row, index, smallest):
+    if min(rtol.tolist()) >= smallest or resolvable()(rtol, atol, row, index, smallest):
         return
     size = np.abs(row[index])
     if np.any((rtol == 0) & (atol == 0)):

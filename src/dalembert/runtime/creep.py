@@ -19,9 +19,9 @@ TWICE = 2.0  # a pace that has grown by this from window to window may yet grow
 class Creep:
     """Watches the progress of a run whose steps are automatic and not limited in number."""
 
-    def __init__(self, run: runstate.Run) -> None:
-        self.start = self.t = float(run.real[runstate.T])
-        self.steps, self.best, self.before = int(run.whole[runstate.STEPS]), 0.0, np.inf
+    def __init__(self, t0: float) -> None:
+        self.start = self.t = t0
+        self.steps, self.best, self.before = 0, 0.0, np.inf
 
     def hopeless(self, run: runstate.Run) -> str:
         """What to say of a run that would not end; empty for others. Called whenever the loop is in Python."""

@@ -106,35 +106,38 @@ def execute(
         _evaluate_events(run, options, run.rows[run.slots[1]], work.data(float(run.real[runstate.T])))
     switches: list[float] = []
     passages: list[singular.Passage] = []
-    patience = singular.Patience()
-    creep = Creep(run) if options.steps is None and options.max_steps is None else None
+    patience, creep = singular.Patience(), None
     ending = ""
     _choose_data(work, formulation, run)
-    advance = integrate()
+    advance, whole = integrate(), run.whole
     chunk = options.look_every or 1000
     status = int(begun)
     go_on = options.pause is None or not options.pause(run, work)
     try:
         while status == runstate.RUNNING and go_on:
-            run.whole[runstate.CHUNK_END] = run.whole[runstate.STEPS] + chunk
+            whole[runstate.CHUNK_END] = whole.item(runstate.STEPS) + chunk
             begin = time.perf_counter()
             status = advance(*run.given, *work.given, *output)
             took = time.perf_counter() - begin
+            if progress is not None:
+                progress(float(run.real[runstate.T]), int(whole[runstate.STEPS]))
+            if status == runstate.SUCCESS:
+                break
             if took < 0.5 * SLICE:
                 chunk = min(chunk * 2, 1 << 40)
             elif took > 2 * SLICE:
                 chunk = max(chunk // 2, 1)
-            if run.whole[runstate.CHANGE_DATA] == 1:
+            if whole[runstate.CHANGE_DATA] == 1:
                 _choose_data(work, formulation, run)
                 switches.append(float(run.real[runstate.T]))
-            elif run.whole[runstate.CHANGE_DATA] == 2 and starter is not None:
+            elif whole[runstate.CHANGE_DATA] == 2 and starter is not None:
                 last = run.rows[run.slots[1]].copy()
                 run = regular_seeds(
                     starter, starter.settle([run.real[runstate.T]], last[None], layout)[0], layout, options, run
                 )
                 _choose_data(work, formulation, run)
-            if run.whole[runstate.ALARMED] == 1:  # said once
-                run.whole[runstate.ALARMED] = 2
+            if whole[runstate.ALARMED] == 1:  # said once
+                whole[runstate.ALARMED] = 2
             if run.ranked[SUSPECT] != 0:
                 passed = singular.inspect(work, run)
                 run.ranked[SUSPECT] = 0
@@ -146,18 +149,19 @@ def execute(
                 elif passed is not None and not (passages and passages[-1].near(passed)):
                     passages.append(passed)
             patience.resume(run)
-            if status == runstate.RUNNING and creep is not None:
+            if status == runstate.RUNNING and options.steps is None and options.max_steps is None:
+                creep = creep or Creep(options.t0)
                 ending = creep.hopeless(run)
                 status = int(Status.STALLED) if ending else status
-            if progress is not None:
-                progress(float(run.real[runstate.T]), int(run.whole[runstate.STEPS]))
             if status == runstate.RUNNING:
                 output = _make_room(run, output, 0, 0)
             go_on = options.pause is None or status != runstate.RUNNING or not options.pause(run, work)
     except KeyboardInterrupt:
         status = int(Status.INTERRUPTED)
-    t, rows, orders = _used(output[:3], run.whole.item(runstate.STORED))
-    event_t, event_index, event_rows = _used(output[3:], run.whole.item(runstate.EVENTS_STORED))
+    t, rows, orders = _used(output[:3], whole.item(runstate.STORED))
+    event_t, event_index, event_rows = _none_found(layout.n)
+    if options.event_rules.shape[1]:
+        event_t, event_index, event_rows = _used(output[3:], whole.item(runstate.EVENTS_STORED))
     return Result(
         Status.of(status), t, rows, orders, event_t, event_index, event_rows, run, tuple(switches),
         passages=tuple([x.text for x in passages]), ending=ending,
@@ -166,7 +170,8 @@ def execute(
 
 def _used(arrays: Sequence[np.ndarray], n: int) -> list[np.ndarray]:
     """The first n entries of arrays, without keeping much more memory than they need."""
-    return [x[:n] if x.nbytes <= KEPT or 2 * n > len(x) else x[:n].copy() for x in arrays]
+    wasted = len(arrays[0]) > 2 * n and sum(x.nbytes for x in arrays) > KEPT
+    return [x[:n].copy() for x in arrays] if wasted else [x[:n] for x in arrays]
 
 
 def _prepare(
@@ -408,6 +413,12 @@ def _outputs(run: runstate.Run, options: Options, row: np.ndarray) -> runstate.O
 def _no_events(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Room for events where there are none, nor will be: nothing is written there."""
     return np.zeros(16), np.zeros(16, dtype=np.int64), np.zeros((16, n))
+
+
+@cache
+def _none_found(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    t, index, rows = _no_events(n)
+    return t[:0], index[:0], rows[:0]
 
 
 def _double(x: np.ndarray) -> np.ndarray:
