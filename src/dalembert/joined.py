@@ -40,9 +40,6 @@ def make_solution(story: Story, plan: Plan, jumps: Jumps | None = None) -> Solut
         "parameters": lambda: first.parameters.as_dict(segments[0].work.p),
         "extra": lambda: _extra(segments),
         "orders": lambda: _one_after_the_other([s.result.orders for s in segments]),
-        # on a group dense output takes the model
-        "hermite": lambda: tuple(bool(s.result.state.places[0]) and system.space.flat for s in segments),
-        "breaks": lambda: tuple(accumulate(s.result.t.size for s in segments[:-1])),
     }
     return Solution.with_later(
         later,
@@ -57,7 +54,10 @@ def make_solution(story: Story, plan: Plan, jumps: Jumps | None = None) -> Solut
         evaluator=lambda times: _dense(segments, times, plan.forward),
         drift_of=lambda: _drift(segments),
         energy_of=(lambda: _energy(segments)) if system.energy is not None else None,
+        # on a group dense output takes the model
+        hermite=tuple([s.start.method.hermite_order is not None and system.space.flat for s in segments]),
         jumps=tuple(jumps.record) if jumps is not None else (),
+        breaks=tuple(accumulate([s.result.t.size for s in segments[:-1]])),
     )
 
 

@@ -102,10 +102,10 @@ def _integrate(run, work, t_out, rows_out, orders_out, event_t, event_index, eve
     """Advance until the end, a terminal event, a failure, or until Python is wanted (RUNNING)."""
     output = Output(t_out, rows_out, orders_out, event_t, event_index, event_rows)
     step, stages, dense, multipliers = work.step, work.stages, work.dense, work.multipliers
-    parameters = work.model.parameters
+    parameters, solvers = work.model.parameters, (stages[0], stages[1], stages[2], multipliers)
     forward = run.real[T_END] >= run.real[T]
     if run.whole[STEPS] == 0:
-        begin_watch(run, multipliers)
+        begin_watch(run, solvers)
     while True:
         t, t_end = run.real[T], run.real[T_END]
         if t == t_end:
@@ -202,12 +202,12 @@ def _integrate(run, work, t_out, rows_out, orders_out, event_t, event_index, eve
         run.real[H_ACCEPTED] = h
         run.whole[SEEDED] += int(seeded)
         accept(run)
-        factorized = run.whole[STORE_STEPS] == 1 or run.whole[N_EVENTS] > 0
-        factorized = factorized and (run.whole[OWN_MULTIPLIERS] == 0 or run.whole[N_PAST] < run.finished.size)
-        watch_rank(run, multipliers, t_new, run.rows[run.slots[1]], factorized)
+        completed = run.whole[STORE_STEPS] == 1 or run.whole[N_EVENTS] > 0
+        completed = completed and (run.whole[OWN_MULTIPLIERS] == 0 or run.whole[N_PAST] < run.finished.size)
+        watch_rank(run, solvers, t_new, run.rows[run.slots[1]], not seeded, completed)
         # accelerations of stages, which are not on the constraints, grow without bound where these lose rank
         short = run.whole[LANE_KERNEL] != 0 and abs(h) < SHORT * run.real[LENGTH] and run.whole[ALARMED] == 0
-        if short and smallest_now(run, multipliers, t_new, run.rows[run.slots[1]]) < CLOSE:
+        if short and smallest_now(run, solvers, t_new, run.rows[run.slots[1]]) < CLOSE:
             run.whole[ALARMED] = 1
         if run.whole[MONITOR] != 0:
             rate = run.watched[1]

@@ -9,7 +9,8 @@ import numpy as np
 
 from dalembert.numerics.native import call_kernel, inner
 from dalembert.numerics.newton import CONVERGED
-from dalembert.numerics.rank import COUNT, PARTS
+from dalembert.numerics.rank import COUNT, EUCLIDEAN, PARTS
+from dalembert.numerics.rank import N_V as WATCHED_V
 from dalembert.numerics.runstate import (
     GUARDED,
     H_MAX,
@@ -22,7 +23,7 @@ from dalembert.numerics.runstate import (
     T,
     copy,
 )
-from dalembert.numerics.screen import row_scales
+from dalembert.numerics.screen import evaluate_matrices, row_scales
 from dalembert.numerics.stage import run_stage
 
 # positions in the array of blocks: where q, v and a begin, their numbers, and the kernel of q' (0: q' = v)
@@ -164,11 +165,38 @@ def _open(run, work, t, h, t_end, max_step, row, begun, rtol, atol, scale):  # t
     lay_out_peaks(run, row)
     spread_tolerances(run, model.differential, rtol, atol)
     m = run.ranked[COUNT]
+    known = m == 0 or set_scales(run, model, row)
     if scale.size == m:
-        for i in range(m):
-            run.rank[PARTS + i] = scale[i]
+        copy(scale, run.rank[PARTS : PARTS + m])
         return 0
-    return 0 if row_scales(model, row, run.rank[PARTS : PARTS + m]) else 1
+    return 0 if known else 1
+
+
+@inner
+def set_scales(run, model, row):  # type: ignore[no-untyped-def]
+    """Scales of the constraints and the metric for the watch on the rank; False if the mass matrix is in doubt."""
+    m, nv = run.ranked[COUNT], run.ranked[WATCHED_V]
+    scale, metric = run.rank[PARTS : PARTS + m], run.rank[PARTS + 4 * m + nv : PARTS + 4 * m + 2 * nv]
+    if run.ranked[EUCLIDEAN] == 1:
+        return evaluate_matrices(model, row) and euclidean_scales(model.screen[nv * nv :], m, nv, scale)
+    clear, largest = row_scales(model, row, scale), 0.0
+    for i in range(nv):
+        largest = max(largest, abs(model.screen[i * (nv + 1)]))
+    for i in range(nv):
+        metric[i] = max(abs(model.screen[i * (nv + 1)]), 1e-12 * largest)
+    return clear and largest > 0.0
+
+
+@inner
+def euclidean_scales(C, m, nv, out):  # type: ignore[no-untyped-def]
+    """out_i = 1 / |C_i|, 1 where this is no number."""
+    for i in range(m):
+        size = 0.0
+        for j in range(nv):
+            size += C[i + m * j] ** 2
+        size = np.sqrt(size)
+        out[i] = 1.0 / size if size > 0.0 and size < np.inf else 1.0
+    return True
 
 
 @inner

@@ -77,16 +77,23 @@ def scale_of(run: runstate.Run) -> np.ndarray:
 
 def _watched(run: runstate.Run) -> int:
     """Constraints, watched or resting."""
-    return (run.rank.size - rank.PARTS - run.ranked.item(rank.N_V) - rank.SIGHTS * run.rows.shape[1]) // 4
+    return (run.rank.size - rank.PARTS - 2 * run.ranked.item(rank.N_V) - rank.SIGHTS * run.rows.shape[1]) // 4
 
 
 def memory(assembly: Assembly) -> tuple[np.ndarray, np.ndarray]:
-    """Memory of the watch, before the scales of the constraints are known."""
-    system = assembly.system
+    """Memory of the watch, before the scales of the constraints are known.
+
+    By the projection of velocities if every step is projected, else by the equations for accelerations.
+    """
+    system, n = assembly.system, assembly.layout.n
     # black boxes: a factorisation more would call them again
     m = 0 if system.calls else system.nlam + system.nmu
+    for i, stage in enumerate(assembly.stages if assembly.projects_steps else ()):
+        if stage.blocks == ("v",) and m:
+            mass = assembly.projection is not None and assembly.projection.weight == "mass"
+            return rank.memory(m, system.nv, n, stage=i, at_y=system.nv, at_x=0, euclidean=not mass)
     begin = system.nw + system.ns if m else 0
-    return rank.memory(np.zeros(m), begin, system.nv, assembly.layout.n)
+    return rank.memory(m, system.nv, n, stage=rank.MULTIPLIERS, at_y=begin, at_x=begin + m, euclidean=False)
 
 
 def scales(work: Workspace, t: float, row: np.ndarray) -> np.ndarray:
