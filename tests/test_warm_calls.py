@@ -14,7 +14,7 @@ from numba import njit, types
 
 import dalembert as da
 from dalembert.numerics.compiled import compile_with_blocks
-from dalembert.numerics.memory import SMALL, Parts
+from dalembert.numerics.memory import SMALL, Parts, Record, Several
 from dalembert.numerics.opening import pairwise_sum
 from dalembert.numerics.screen import DOUBTFUL, VIOLATED
 from dalembert.runtime.assembly import Workspace, make_layout
@@ -43,39 +43,34 @@ class Pair(NamedTuple):
     b: np.ndarray
 
 
-class Several(NamedTuple):
+class Both(NamedTuple):
     pair: Pair
     pairs: tuple[Pair, Pair]
     whole: np.ndarray
     table: np.ndarray
-    apart: np.ndarray
 
 
-Several.OUTSIDE = ("apart",)  # type: ignore[attr-defined]
+def _weighted(both, i, factor):  # type: ignore[no-untyped-def]
+    both.whole[1] += 5
+    sums = both.pair.a[0] + 10 * both.pair.b[0] + 100 * both.pairs[0].a[0] + 1000 * both.pairs[i].b[0]
+    return factor * (sums + 10000 * both.table[1, 2] + 100000 * both.table.size)
 
 
-def _weighted(several, factor):  # type: ignore[no-untyped-def]
-    several.whole[1] += 5
-    sums = several.pair.a[0] + 10 * several.pair.b[0] + 100 * several.pairs[0].a[0] + 1000 * several.pairs[1].b[0]
-    return factor * (sums + 10000 * several.table[1, 2] + 100000 * several.apart[0])
-
-
-def several(size: int = 1) -> Several:
+def both(size: int = 1) -> Both:
     shared = np.full(size, 6.0)
     pairs = Pair(np.array([3.0]), shared), Pair(np.array([5.0]), shared)
-    table = np.arange(6.0).reshape(2, 3)
-    return Several(Pair(np.array([1.0]), np.array([2.0])), pairs, np.array([7, 8]), table, np.array([9.0]))
+    return Both(Pair(np.array([1.0]), np.array([2.0])), pairs, np.array([7, 8]), np.arange(6.0).reshape(2, 3))
 
 
-def test_entry_points_put_tuples_together_from_blocks() -> None:
+def test_compiled_functions_take_structures_as_blocks() -> None:
     f8 = types.float64[::1]
-    pair = types.NamedTuple([f8, f8], Pair)
-    kind = types.NamedTuple([pair, types.UniTuple(pair, 2), types.int64[::1], types.float64[:, ::1], f8], Several)
-    entry = compile_with_blocks(_weighted, types.float64(kind, types.float64))
-    parts = Parts(several())
+    pair = Record(Pair, [f8, f8])
+    kind = Record(Both, [pair, Several(pair, 2), types.int64[::1], types.float64[:, ::1]])
+    entry = compile_with_blocks(_weighted, types.float64(kind, types.int64, types.float64))
+    parts = Parts(both())
     block = parts.fresh()
-    assert block.size == 1 + 1 + 1 + 1 + 1 + 2 + 6  # what appears twice is there once
-    assert entry(block, parts.table, np.array([9.0]), 2.0) == 2.0 * (1 + 20 + 300 + 6000 + 50000 + 900000)
+    assert block.size == 3 * 8 + 1 + 1 + 1 + 1 + 1 + 2 + 6  # descriptors; what appears twice is there once
+    assert entry(block, 1, 2.0) == 2.0 * (1 + 20 + 300 + 6000 + 50000 + 600000)
     views = parts.views(block)
     assert views.whole.tolist() == [7, 13]
     assert views.table[1, 2] == 5.0
@@ -85,7 +80,7 @@ def test_entry_points_put_tuples_together_from_blocks() -> None:
 
 
 def test_large_blocks_are_not_copied_where_nothing_is_to_be_read() -> None:
-    arrays = several(SMALL)
+    arrays = both(SMALL)
     parts = Parts(arrays, [(arrays.pairs[0].b, 2)])
     views = parts.views(parts.fresh())
     assert views.pairs[0].b[:2].tolist() == [6.0, 6.0]

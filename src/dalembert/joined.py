@@ -187,8 +187,10 @@ def _dense_within(segment: Segment, times: np.ndarray) -> dict[str, np.ndarray]:
     fresh.set_invariants(segment.phi0)
     out = np.empty((times.size, assembly.layout.n))
     low, high = sorted((result.t[0], result.t[-1]))
-    given = *result.state.copy().given, *fresh.given  # two threads may ask, and statistics are those of the run
-    failures = evaluate_dense()(*given, result.t, result.rows, result.orders, np.clip(times, low, high), out)
+    state = result.state.copy()  # two threads may ask, and statistics are those of the run
+    failures = evaluate_dense()(
+        state.block, fresh.block, result.t, result.rows, result.orders, np.clip(times, low, high), out
+    )
     if failures:
         raise ValueError(f"{failures} of {times.size} points could not be put back onto the constraints.")
     return split(segment, out)

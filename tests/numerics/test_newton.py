@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit, types
+from numba import types
 
 import dalembert as da
 from dalembert.formulations import Index1
-from dalembert.numerics.compiled import compile_cached
+from dalembert.numerics.compiled import compile_with_blocks
 from dalembert.numerics.kernels import build_kernels
 from dalembert.numerics.layout import Layout
-from dalembert.numerics.native import OPTIONS
+from dalembert.numerics.memory import Parts
 from dalembert.numerics.newton import (
     AT_X,
     CONVERGED,
@@ -47,14 +47,15 @@ def _run(stage, t, row, extra, tolerance, reuse, counters):  # type: ignore[no-u
 def compiled_run() -> Callable[..., int]:
     f8, i8 = types.float64[::1], types.int64[::1]
     signature = types.int64(STAGE_TYPE, types.float64, f8, f8, types.float64, types.float64, i8)
-    return compile_cached(njit, signature, _run, **OPTIONS)
+    return compile_with_blocks(_run, signature)
 
 
 @dataclass
 class Problem:
     """F(x; c) = 0 bound to the Newton loop; keeps its factorisation from call to call like a run does."""
 
-    stage: Stage
+    stage: Stage  # views of the block
+    block: np.ndarray
     kernels: Any  # keeps the machine code alive
     n: int
     n_data: int
@@ -66,7 +67,7 @@ class Problem:
         row, counters = np.array(x0, dtype=float), np.zeros(N_COUNTERS, dtype=np.int64)
         data_of(self.stage.newton)[1 + self.n :] = c
         self.stage.whole[LIMIT] = limit
-        code = compiled_run()(self.stage, 0.0, row, np.zeros(1), tolerance, reuse, counters)
+        code = compiled_run()(self.block, 0.0, row, np.zeros(1), tolerance, reuse, counters)
         return int(code), row, counters
 
 
@@ -96,7 +97,9 @@ def problem(
         stage = stage.planned(samples)
         assert stage.system.plan is not None
     kernels = build_kernels(stage.requests())
-    return Problem(stage.bind(kernels), kernels, n, n_data)
+    parts = Parts(stage.bind(kernels))
+    block = parts.fresh()
+    return Problem(parts.views(block), block, kernels, n, n_data)
 
 
 def circle_and_cubic(x: ca.SX, c: ca.SX) -> ca.SX:

@@ -24,7 +24,7 @@ from dalembert.numerics.loop import _integrate
 from dalembert.numerics.memory import block_entry
 from dalembert.numerics.native import OPTIONS, call_kernel
 from dalembert.numerics.opening import _first_step, _motion_rate, _open
-from dalembert.numerics.runstate import OUTPUT_TYPE, RUN_TYPE
+from dalembert.numerics.runstate import OUTPUT_TYPES, RUN_TYPE
 from dalembert.numerics.screen import _resolvable, row_scales
 from dalembert.numerics.work import WORK_TYPE, _correct, _settle
 
@@ -74,8 +74,8 @@ _word, _real = types.int64, types.float64
 
 @cache
 def integrate() -> Callable[..., int]:
-    """The integration loop: (run, work, output)."""
-    return compile_with_blocks(_integrate, _word(RUN_TYPE, WORK_TYPE, *OUTPUT_TYPE.types))
+    """The integration loop: (run, work, step sizes, output times, seeds, output)."""
+    return compile_with_blocks(_integrate, _word(RUN_TYPE, WORK_TYPE, _f8, _f8, _m8, *OUTPUT_TYPES))
 
 
 @cache

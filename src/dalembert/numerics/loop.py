@@ -98,7 +98,9 @@ def store(run, output, t, row, order):  # type: ignore[no-untyped-def]
     run.whole[STORED] = i + 1
 
 
-def _integrate(run, work, t_out, rows_out, orders_out, event_t, event_index, event_rows):  # type: ignore[no-untyped-def]
+def _integrate(  # type: ignore[no-untyped-def]
+    run, work, steps, t_eval, seeds, t_out, rows_out, orders_out, event_t, event_index, event_rows
+):
     """Advance until the end, a terminal event, a failure, or until Python is wanted (RUNNING)."""
     output = Output(t_out, rows_out, orders_out, event_t, event_index, event_rows)
     step, stages, dense, multipliers = work.step, work.stages, work.dense, work.multipliers
@@ -118,13 +120,13 @@ def _integrate(run, work, t_out, rows_out, orders_out, event_t, event_index, eve
         if room < 2 or output.event_t.size - run.whole[EVENTS_STORED] <= EVENTS_PER_STEP * run.whole[N_EVENTS]:
             return RUNNING
         fixed = run.whole[FIXED] == 1
-        seeded = run.whole[SEEDED] < run.seeds.shape[0]
+        seeded = run.whole[SEEDED] < seeds.shape[0]
         if run.whole[TROUBLE] >= MOST_TROUBLE and not fixed and not seeded:
             run.whole[CHANGE_DATA] = 2
             return RUNNING
         if fixed:
-            h = run.steps[run.whole[STEPS]]
-            t_new = t_end if run.whole[STEPS] + 1 == run.steps.size else t + h
+            h = steps[run.whole[STEPS]]
+            t_new = t_end if run.whole[STEPS] + 1 == steps.size else t + h
             h = t_new - t
         elif seeded:
             h = run.real[H]
@@ -147,7 +149,7 @@ def _integrate(run, work, t_out, rows_out, orders_out, event_t, event_index, eve
         k = min(run.whole[ORDER], run.whole[NODES] - run.whole[RESERVE])
         new = run.rows[run.slots[0]]
         if seeded:
-            copy(run.seeds[run.whole[SEEDED]], new)
+            copy(seeds[run.whole[SEEDED]], new)
             run.orders[0] = EXACT
             result = CONVERGED if still_good(run, t_new, new, h) else DATA_OUTDATED
         else:
@@ -223,7 +225,7 @@ def _integrate(run, work, t_out, rows_out, orders_out, event_t, event_index, eve
                 return run.whole[LAST_CAUSE]
         limit = stop if not np.isnan(stop) else t_new
         while run.whole[NEXT_EVAL] < run.whole[N_EVAL]:
-            when = run.t_eval[run.whole[NEXT_EVAL]]
+            when = t_eval[run.whole[NEXT_EVAL]]
             if (when > limit) == forward and when != limit:
                 break
             if output.t.size - run.whole[STORED] < 2:

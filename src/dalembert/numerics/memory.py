@@ -1,64 +1,70 @@
-"""Arrays of compiled functions as parts of blocks of memory.
+"""Structures of compiled functions: blocks of memory with many arrays in them, passed by address.
 
-Numba looks at each array among the arguments of a call anew, which takes 0.1 us (1 us in a tuple), and NumPy takes
-0.3 us to make one. A run has a hundred of them: as much as the steps of a short run. So arrays that belong together are
-parts of one block of 8-byte words. A block is copied from a template in one go; an entry point takes it with a table of
-its parts, and puts the arrays and tuples together inside, where this costs nothing.
+Numba passes an array as seven words, and a tuple of arrays as seven words each: two hundred for the state of a run, at
+every call. From Python it looks at each of them anew, 0.1 us every time, and NumPy takes 0.3 us to make one. So arrays
+that belong together are parts of one block of 8-byte words, which is copied from a template in one go. A block begins
+with a descriptor of each part: how many words behind the descriptor it begins, its rows, its columns. Compiled code
+knows a block, or the part of it that a tuple within the tuple is, by the address of its descriptors alone.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core.typing.templates import Signature
-from numba.extending import intrinsic
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    AttributeTemplate,
+    Signature,
+    infer_getattr,
+    infer_global,
+    signature,
+)
+from numba.extending import intrinsic, lower_builtin, lower_getattr_generic, models, register_model
 from numba.np.arrayobj import populate_array
 
 from dalembert.numerics.native import merged
 
 SMALL = 8192  # words: blocks up to this size are copied whole
+WORDS = 3  # of a descriptor
+_WORD = ir.IntType(64)
 
 
+# ---------------------------------------------------------------------- blocks, for Python
 class Parts:
-    """Arrays of a (nested) tuple, as parts of a block that is laid out like them.
+    """Arrays of a (nested) tuple, as parts of blocks that are laid out like them.
 
     Parameters
     ----------
     arrays
-        Tuple of tuples and C-contiguous arrays of float64 or int64; what appears twice is one part. Members that its
-        class names in ``OUTSIDE`` are not parts of the block.
+        Tuple of tuples and C-contiguous arrays of float64 or int64; what appears twice is one part.
     blank
-        Arrays (by identity) with the number of their words at the beginning that have to be copied; others are copied
-        as a whole.
+        Arrays with the number of their words at the beginning that have to be copied; others are copied as a whole.
     """
 
     def __init__(self, arrays: Any, blank: Collection[tuple[np.ndarray, int]] = ()) -> None:
-        leaves = list(_leaves(arrays))
         self._arrays = arrays
-        copied = {id(x): n for x, n in blank}
-        begin, at, ranges = 0, {}, []
+        leaves, copied = list(_leaves(arrays)), {id(x): n for x, n in blank}
+        begin, at = WORDS * len(leaves), {}
+        ranges = [(0, begin)]
         for x in leaves:
             if id(x) not in at:
                 at[id(x)] = begin
                 ranges.append((begin, begin + copied.get(id(x), x.size)))
                 begin += x.size
         self.template = np.zeros(begin)
-        self.table = np.array([[at[id(x)], *x.shape, *[1] * (2 - x.ndim)] for x in leaves], dtype=np.int64)
-        # of each: its words, and what makes them an array
-        self._places = [
-            (
-                slice(at[id(x)], at[id(x)] + x.size),
-                None if x.dtype == np.float64 else x.dtype,
-                x.shape if x.ndim == 2 else None,
-            )
-            for x in leaves
-        ]
         self._ranges = ranges if begin > SMALL else []
+        # of each: its words, and what makes them an array
+        self._places: list[tuple[slice, Any, Any]] = []
+        heads = self.template.view(np.int64)
         for k, x in enumerate(leaves):
+            words = slice(at[id(x)], at[id(x)] + x.size)
+            self._places.append((words, None if x.dtype == np.float64 else x.dtype, x.shape if x.ndim == 2 else None))
+            heads[WORDS * k : WORDS * (k + 1)] = words.start - WORDS * k, x.shape[0], x.shape[1] if x.ndim == 2 else 1
             self.view(self.template, k)[...] = x
 
     def fresh(self, template: np.ndarray | None = None) -> np.ndarray:
@@ -81,101 +87,145 @@ class Parts:
 
     def views(self, block: np.ndarray) -> Any:
         """The tuple with the parts of a block for its arrays."""
-        counted = iter(range(len(self.table)))
+        counted = iter(range(len(self._places)))
 
         def made(x: Any) -> Any:
             if not isinstance(x, tuple):
                 return self.view(block, next(counted))
-            fields, outside = getattr(x, "_fields", ()), getattr(x, "OUTSIDE", ())
-            members = [y if outside and fields[i] in outside else made(y) for i, y in enumerate(x)]
-            return type(x)(*members) if fields else tuple(members)
+            members = [made(y) for y in x]
+            return type(x)(*members) if hasattr(x, "_fields") else tuple(members)
 
         return made(self._arrays)
 
 
 def _leaves(arrays: Any) -> Iterator[np.ndarray]:
-    outside = getattr(arrays, "OUTSIDE", ())
-    for i, x in enumerate(arrays):
+    for x in arrays:
         if isinstance(x, tuple):
             yield from _leaves(x)
-        elif not outside or arrays._fields[i] not in outside:
+        else:
             yield x
 
 
-def block_entry(function: Callable[..., Any], signature: Signature) -> tuple[Callable[..., Any], Signature]:
-    """The same function with (block, table, members outside) in place of every tuple, and its signature."""
-    arguments: list[types.Type] = []
+# ---------------------------------------------------------------------- their types, for Numba
+class Record(types.Type):
+    """A named tuple of arrays and tuples: the address of its descriptors."""
+
+    def __init__(self, kind: type[NamedTuple], members: Collection[types.Type]) -> None:
+        self.members = dict(zip(kind._fields, members, strict=True))
+        super().__init__(name=f"Record({kind.__name__})")
+
+    @property
+    def words(self) -> int:
+        """Of its descriptors."""
+        return sum(_words(x) for x in self.members.values())
+
+    def begin(self, name: str) -> int:
+        """Where those of a member begin."""
+        names = list(self.members)
+        return sum(_words(self.members[x]) for x in names[: names.index(name)])
+
+
+class Several(types.Type):
+    """A tuple of so many records of one kind."""
+
+    def __init__(self, record: Record, count: int) -> None:
+        self.record, self.count = record, count
+        super().__init__(name=f"Several({record.name}, {count})")
+
+
+def _words(kind: Any) -> int:
+    if isinstance(kind, Several):
+        return kind.count * kind.record.words
+    return kind.words if isinstance(kind, Record) else WORDS
+
+
+class _Address(models.PrimitiveModel):
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        super().__init__(dmm, fe_type, _WORD)
+
+
+register_model(Record)(_Address)
+register_model(Several)(_Address)
+
+
+@infer_getattr
+class _Members(AttributeTemplate):
+    key = Record
+
+    def generic_resolve(self, record: Any, name: str) -> Any:  # type: ignore[override]
+        return record.members.get(name)
+
+
+@lower_getattr_generic(Record)
+def _member(context, builder, record, address, name):  # type: ignore[no-untyped-def]
+    kind = record.members[name]
+    place = builder.add(address, ir.Constant(_WORD, 8 * record.begin(name)))
+    return place if isinstance(kind, (Record, Several)) else _array(context, builder, kind, place)
+
+
+@infer_global(operator.getitem)
+class _Choice(AbstractTemplate):
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], Several) and isinstance(args[1], types.Integer):
+            return signature(args[0].record, args[0], types.intp)
+        return None
+
+
+@lower_builtin(operator.getitem, Several, types.intp)
+def _chosen(context, builder, sig, args):  # type: ignore[no-untyped-def]
+    size = ir.Constant(_WORD, 8 * sig.args[0].record.words)
+    return builder.add(args[0], builder.mul(args[1], size))
+
+
+def _array(context, builder, kind, place):  # type: ignore[no-untyped-def]
+    """The array of a descriptor. Descriptors never change: whatever is stored, they need not be loaded again."""
+
+    def load(k):  # type: ignore[no-untyped-def]
+        word = builder.add(place, ir.Constant(_WORD, 8 * k))
+        value = builder.load(builder.inttoptr(word, _WORD.as_pointer()))
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return value
+
+    array = context.make_array(kind)(context, builder)
+    size, flat = ir.Constant(_WORD, 8), kind.ndim == 1
+    shape = (load(1),) if flat else (load(1), load(2))
+    populate_array(
+        array,
+        data=builder.inttoptr(builder.add(place, builder.mul(load(0), size)), array.data.type),
+        shape=shape,
+        strides=(size,) if flat else (builder.mul(shape[1], size), size),
+        itemsize=size,
+        meminfo=None,
+    )
+    return array._getvalue()
+
+
+# ---------------------------------------------------------------------- entry points
+def block_entry(function: Callable[..., Any], given: Signature) -> tuple[Callable[..., Any], Signature]:
+    """The same function with a block in place of every record, and its signature."""
     space: dict[str, Any] = {"__name__": __name__, "function": merged(function)}
-    lines: list[str] = []
-
-    def argument(kind: types.Type) -> str:
+    made, arguments = [], []
+    for i, kind in enumerate(given.args):
+        made.append(f"x{i}")
         arguments.append(kind)
-        return f"x{len(arguments) - 1}"
-
-    def part(kind: types.Type, table: str, k: int) -> str:
-        name = f"view{_KINDS.index(kind)}"
-        space[name] = _VIEWS[_KINDS.index(kind)]
-        return f"{name}(b{table} + 8 * {table}[{k}, 0], {table}[{k}, 1], {table}[{k}, 2])"
-
-    def text(kind: Any, table: str, counted: Iterator[int]) -> str:  # Numba's classes get attributes in constructors
-        named = isinstance(kind, types.BaseNamedTuple)
-        outside = getattr(kind.instance_class, "OUTSIDE", ()) if named else ()
-        made = ""
-        for i, member in enumerate(kind.types):
-            if isinstance(member, types.BaseTuple):
-                made += text(member, table, counted)
-            elif outside and kind.fields[i] in outside:
-                made += argument(member)
-            else:
-                made += part(member, table, next(counted))
-            made += ", "
-        if not named:
-            return f"({made})"
-        space[kind.instance_class.__name__] = kind.instance_class
-        return f"{kind.instance_class.__name__}({made})"
-
-    given = []
-    for kind in signature.args:
-        if isinstance(kind, types.BaseTuple):
-            block, table = argument(types.float64[::1]), argument(types.int64[:, ::1])
-            lines.append(f"b{table} = {block}.ctypes.data")
-            given.append(text(kind, table, iter(range(1000))))
-        else:
-            given.append(argument(kind))
+        if isinstance(kind, Record):
+            space[f"record{i}"] = _at_address(kind)
+            made[i], arguments[i] = f"record{i}(x{i}.ctypes.data)", types.float64[::1]
     name = f"block{function.__name__}"
-    body = "\n    ".join([*lines, f"return function({', '.join(given)})"])
-    source = f"def {name}({', '.join(f'x{i}' for i in range(len(arguments)))}):\n    {body}\n"
+    names = ", ".join(f"x{i}" for i in range(len(made)))
+    source = f"def {name}({names}):\n    return function({', '.join(made)})\n"
     # with the name of this file Numba's cache has a place for it; its key is the name of the function
     exec(compile(source, __file__, "exec"), space)
-    return space[name], signature.return_type(*arguments)
+    return space[name], given.return_type(*arguments)
 
 
-_KINDS = (types.float64[::1], types.int64[::1], types.float64[:, ::1], types.int64[:, ::1])
-
-
-def _viewer(kind: Any) -> Any:
-    """Intrinsic that makes an array of a kind at an address."""
-
+def _at_address(kind: Record) -> Any:
     @intrinsic
-    def view(typingctx, address, n, m):  # type: ignore[no-untyped-def]
-        def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            place, n_, m_ = args
-            array = context.make_array(kind)(context, builder)
-            size = ir.Constant(ir.IntType(64), 8)
-            flat = kind.ndim == 1
-            populate_array(
-                array,
-                data=builder.inttoptr(place, array.data.type),
-                shape=(n_,) if flat else (n_, m_),
-                strides=(size,) if flat else (builder.mul(m_, size), size),
-                itemsize=size,
-                meminfo=None,
-            )
-            return array._getvalue()
+    def record(typingctx, address):  # type: ignore[no-untyped-def]
+        def code(context, builder, sig, args):  # type: ignore[no-untyped-def]
+            place = args[0]
+            return builder.ptrtoint(place, _WORD) if isinstance(place.type, ir.PointerType) else place
 
-        return kind(types.int64, types.int64, types.int64), code
+        return kind(address), code
 
-    return view
-
-
-_VIEWS = tuple(_viewer(kind) for kind in _KINDS)
+    return record

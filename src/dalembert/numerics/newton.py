@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from dalembert.numerics.memory import Record
 from dalembert.numerics.native import call_getrf, call_getrs, call_kernel, inner, view
 
 # results of newton()
@@ -52,7 +53,7 @@ class Newton(NamedTuple):
     real: np.ndarray
 
 
-NEWTON_TYPE = types.NamedTuple([types.int64[::1], types.float64[::1]], Newton)
+NEWTON_TYPE = Record(Newton, [types.int64[::1], types.float64[::1]])
 
 
 @view

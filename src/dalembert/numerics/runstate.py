@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from dalembert.numerics.memory import Parts
+from dalembert.numerics.memory import Parts, Record
 from dalembert.numerics.native import inlined
 from dalembert.status import Status
 
@@ -99,14 +99,11 @@ class RunArrays(NamedTuple):
     # entries have 2 instead of 1
     source: np.ndarray
     orders: np.ndarray  # (HISTORY + 1,): order of the step that made each row
-    steps: np.ndarray  # prescribed step sizes, empty if free
-    t_eval: np.ndarray
     counters: np.ndarray
     event_values: np.ndarray  # (EVENT_ROWS, 2 n_events): values and rates, see `numerics.locate`
     event_rules: np.ndarray  # (2, n_events): direction, remaining count before the run ends (0: never)
     finished: np.ndarray  # (n,): the last row with its multipliers and accelerations
     watched: np.ndarray  # [quality, rate], then t, p and the data of the formulation
-    seeds: np.ndarray  # (m, n): rows that begin the run instead of steps, SEEDED of them used
     dense: np.ndarray  # the interpolant of the last step, see `numerics.dense`
     places: np.ndarray  # blocks of the row that it is made from
     rank: np.ndarray  # memory of the watch on the rank of the constraints, see `numerics.rank`
@@ -115,10 +112,6 @@ class RunArrays(NamedTuple):
     lanes: np.ndarray
     # (2, n): 1 for numbers of a rotation; number of the block of unknowns that are scaled together, from 1 on
     opening: np.ndarray
-
-
-OUTSIDE = ("steps", "t_eval", "event_values", "event_rules", "seeds")  # of the block of memory that holds the others
-RunArrays.OUTSIDE = OUTSIDE  # type: ignore[attr-defined]  # see `numerics.memory`
 
 
 class Run:
@@ -133,47 +126,32 @@ class Run:
     atol: np.ndarray
     places: np.ndarray
     counters: np.ndarray
+    event_values: np.ndarray
+    event_rules: np.ndarray
     watched: np.ndarray
     rank: np.ndarray
     ranked: np.ndarray
 
-    def __init__(
-        self,
-        parts: Parts,
-        steps: np.ndarray,
-        t_eval: np.ndarray,
-        event_values: np.ndarray,
-        event_rules: np.ndarray,
-        seeds: np.ndarray,
-    ) -> None:
-        self._parts, self._block = parts, parts.fresh()
-        self.steps, self.t_eval, self.event_values, self.event_rules = steps, t_eval, event_values, event_rules
-        self.seeds = seeds
+    # prescribed step sizes, empty if free; output times; (m, n) rows that begin the run instead of steps
+    def __init__(self, parts: Parts, steps: np.ndarray, t_eval: np.ndarray, seeds: np.ndarray) -> None:
+        self._parts, self.block = parts, parts.fresh()
+        self.steps, self.t_eval, self.seeds = steps, t_eval, seeds
 
     def copy(self) -> Run:
         """With a block of memory of its own: what is computed from it changes nothing of this one."""
-        out = Run.__new__(Run)
-        out._parts, out._block = self._parts, self._block.copy()
-        out.steps, out.t_eval, out.seeds = self.steps, self.t_eval, self.seeds
-        out.event_values, out.event_rules = self.event_values.copy(), self.event_rules.copy()
+        out = Run(self._parts, self.steps, self.t_eval, self.seeds)
+        out.block[:] = self.block
         return out
 
     def __getattr__(self, name: str) -> np.ndarray:
         if name not in _PART:
             raise AttributeError(f"a run has no array {name!r}")
-        array = self._parts.view(self._block, _PART[name])
+        array = self._parts.view(self.block, _PART[name])
         setattr(self, name, array)
         return array
 
-    @property
-    def given(self) -> tuple[np.ndarray, ...]:
-        """As compiled functions take it."""
-        return (
-            self._block, self._parts.table, self.steps, self.t_eval, self.event_values, self.event_rules, self.seeds,
-        )  # fmt: skip
 
-
-_PART = {name: k for k, name in enumerate(x for x in RunArrays._fields if x not in OUTSIDE)}
+_PART = {name: k for k, name in enumerate(RunArrays._fields)}
 
 
 class Output(NamedTuple):
@@ -189,14 +167,14 @@ class Output(NamedTuple):
 
 _f8, _i8 = types.float64[::1], types.int64[::1]
 _m8, _im = types.float64[:, ::1], types.int64[:, ::1]
-RUN_TYPE = types.NamedTuple(
-    [
-        _f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _im, _im, _i8, _f8, _f8, _i8, _m8, _im,
-        _f8, _f8, _m8, _m8, _i8, _f8, _i8, _f8, _f8, _im,
-    ],
+RUN_TYPE = Record(
     RunArrays,
+    [
+        _f8, _i8, _f8, _m8, _i8, _f8, _f8, _m8, _f8, _f8, _i8, _i8, _f8, _m8, _im, _im, _i8, _i8, _m8, _im, _f8, _f8,
+        _m8, _i8, _f8, _i8, _f8, _f8, _im,
+    ],
 )  # fmt: skip
-OUTPUT_TYPE = types.NamedTuple([_f8, _m8, _i8, _f8, _i8, _m8], Output)
+OUTPUT_TYPES = _f8, _m8, _i8, _f8, _i8, _m8
 
 
 @inlined

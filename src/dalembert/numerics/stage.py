@@ -20,6 +20,7 @@ from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics.kernels import Request
 from dalembert.numerics.layout import Layout
+from dalembert.numerics.memory import Record
 from dalembert.numerics.native import call_kernel, inner
 from dalembert.numerics.newton import AT_D, AT_X, DIVERGED, NEWTON_TYPE, N, Newton, at, data, newton, unknowns
 from dalembert.numerics.nonlinear import Nonlinear
@@ -137,7 +138,7 @@ class Stage(NamedTuple):
     real: np.ndarray
 
 
-STAGE_TYPE = types.NamedTuple([NEWTON_TYPE, types.int64[::1], types.float64[::1]], Stage)
+STAGE_TYPE = Record(Stage, [NEWTON_TYPE, types.int64[::1], types.float64[::1]])
 
 
 @inner

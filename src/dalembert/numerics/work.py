@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from dalembert.numerics.memory import Record, Several
 from dalembert.numerics.native import inner
 from dalembert.numerics.newton import CONVERGED, NEWTON_TYPE, Newton
 from dalembert.numerics.screen import fit
@@ -43,9 +44,9 @@ class Work(NamedTuple):
 
 
 _f8, _i8, _m8 = types.float64[::1], types.int64[::1], types.float64[:, ::1]
-STAGES_TYPE = types.UniTuple(STAGE_TYPE, MAX_STAGES)
-MODEL_TYPE = types.NamedTuple([_i8, _i8, _i8, _i8, _f8, _f8, _f8, _m8, _f8, _i8], Model)
-WORK_TYPE = types.NamedTuple([NEWTON_TYPE, STAGES_TYPE, STAGES_TYPE, STAGE_TYPE, MODEL_TYPE], Work)
+STAGES_TYPE = Several(STAGE_TYPE, MAX_STAGES)
+MODEL_TYPE = Record(Model, [_i8, _i8, _i8, _i8, _f8, _f8, _f8, _m8, _f8, _i8])
+WORK_TYPE = Record(Work, [NEWTON_TYPE, STAGES_TYPE, STAGES_TYPE, STAGE_TYPE, MODEL_TYPE])
 
 
 @inner

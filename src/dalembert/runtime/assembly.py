@@ -194,16 +194,11 @@ class Workspace:
     """The arrays of one run apart from its state, parts of one block of memory, and its parameters."""
 
     def __init__(self, assembly: Assembly, block: np.ndarray, p: np.ndarray) -> None:
-        self.assembly, self.p, self._block = assembly, p, block
-
-    @property
-    def given(self) -> tuple[np.ndarray, np.ndarray]:
-        """As compiled functions take it."""
-        return self._block, self.assembly.parts.table
+        self.assembly, self.p, self.block = assembly, p, block
 
     @cached_property
     def arrays(self) -> work.Work:
-        made: work.Work = self.assembly.parts.views(self._block)
+        made: work.Work = self.assembly.parts.views(self.block)
         return made
 
     @property
@@ -256,12 +251,12 @@ class Workspace:
 
     def complete(self, t: float, row: np.ndarray) -> int:
         """Solve for multipliers and accelerations in place; a code of newton()."""
-        return correct()(*self.given, work.MULTIPLIERS, float(t), row, self.assembly.multiplier_tolerance)
+        return correct()(self.block, work.MULTIPLIERS, float(t), row, self.assembly.multiplier_tolerance)
 
     def project(self, t: float, row: np.ndarray) -> int:
         """Run the projection of the steps on a row in place; a code of newton()."""
         for i in range(self.n_stages):
-            code = correct()(*self.given, i, float(t), row, STAGE_TOLERANCE)
+            code = correct()(self.block, i, float(t), row, STAGE_TOLERANCE)
             if code != 0:
                 return code
         return 0
@@ -272,11 +267,11 @@ class Workspace:
         Constraints are to be met within ``allowed`` and will be to rounding; negative: they are as they are.
         """
         tolerances = STAGE_TOLERANCE, self.assembly.multiplier_tolerance
-        return settle()(*self.given, self.n_stages, float(t), row, float(allowed), *tolerances)
+        return settle()(self.block, self.n_stages, float(t), row, float(allowed), *tolerances)
 
     def row_scales(self, t: float, row: np.ndarray, out: np.ndarray) -> bool:
         """1 / |C_i| in the metric of the mass matrix (m,), in place; False if that matrix is not clearly regular."""
-        return scales()(*self.given, float(t), row, out) == 1
+        return scales()(self.block, float(t), row, out) == 1
 
 
 def make_layout(system: System, method: Integrator, formulation: Formulation) -> Layout:

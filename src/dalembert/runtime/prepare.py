@@ -241,7 +241,7 @@ def first_step(given: float | None, work: Workspace, method: Integrator, row: np
     if given is not None:
         return float(np.sign(span) * min(arguments.positive("first_step", given), abs(span)))
     out = compiled.first_step()(
-        *work.given, options.t0, span, options.max_step, method.start_order, row, options.rtol, options.atol,
+        work.block, options.t0, span, options.max_step, method.start_order, row, options.rtol, options.atol,
         work.assembly.multiplier_tolerance,
     )  # fmt: skip
     work.assembly.take_error()  # of a trial that led nowhere

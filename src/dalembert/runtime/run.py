@@ -36,7 +36,7 @@ NO_LIMIT = np.iinfo(np.int64).max
 # steps ask for FIXED_RTOL, which some unknowns (multipliers, accelerations) cannot resolve.
 FREE_STALL, FIXED_STALL = 0.1, 100.0
 FIXED_RTOL, FIXED_ATOL = 1e-11, 1e-12
-NOTHING, NO_RULES, NO_VALUES = np.zeros(0), np.zeros((2, 0), dtype=np.int64), np.zeros((runstate.EVENT_ROWS, 0))
+NOTHING, NO_RULES = np.zeros(0), np.zeros((2, 0), dtype=np.int64)  # not to be changed
 
 
 @dataclass
@@ -117,7 +117,7 @@ def execute(
         while status == runstate.RUNNING and go_on:
             whole[runstate.CHUNK_END] = whole.item(runstate.STEPS) + chunk
             begin = time.perf_counter()
-            status = advance(*run.given, *work.given, *output)
+            status = advance(run.block, work.block, run.steps, run.t_eval, run.seeds, *output)
             took = time.perf_counter() - begin
             if progress is not None:
                 progress(float(run.real[runstate.T]), int(whole[runstate.STEPS]))
@@ -182,17 +182,16 @@ def _prepare(
     fixed, rules = options.steps is not None, options.event_rules
     t_eval = options.t_eval if options.t_eval is not None else NOTHING
     run = runstate.Run(
-        _template(assembly, method, formulation, fixed),
-        steps=options.steps if options.steps is not None else NOTHING,
-        t_eval=t_eval,
-        event_values=np.zeros((runstate.EVENT_ROWS, 2 * rules.shape[1])) if rules.shape[1] else NO_VALUES,
-        event_rules=rules.copy() if rules.shape[1] else NO_RULES,
-        seeds=_no_seeds(layout.n),
+        _template(assembly, method, formulation, fixed, rules.shape[1]),
+        options.steps if options.steps is not None else NOTHING,
+        t_eval,
+        _no_seeds(layout.n),
     )
     real, whole = run.real, run.whole
     h = float(options.steps[0]) if options.steps is not None else options.first_step
     whole[runstate.STEP_LIMIT] = NO_LIMIT if options.max_steps is None else options.max_steps
-    whole[runstate.N_EVENTS] = rules.shape[1]
+    if rules.shape[1]:
+        run.event_rules[:] = rules
     whole[runstate.STORE_STEPS] = int(options.t_eval is None)
     whole[runstate.EVENT_KERNEL] = options.event_kernel
     whole[runstate.N_EVAL] = t_eval.size
@@ -202,7 +201,7 @@ def _prepare(
         method.begin(system, formulation, layout, options.t0, h, begun, _model(work))
     scale = options.scale if options.scale is not None else NOTHING
     unknown = open_run()(
-        *run.given, *work.given, options.t0, h, options.t1, options.max_step, row, begun, options.rtol, options.atol,
+        run.block, work.block, options.t0, h, options.t1, options.max_step, row, begun, options.rtol, options.atol,
         scale,
     )  # fmt: skip
     if unknown:
@@ -223,16 +222,18 @@ def _no_seeds(n: int) -> np.ndarray:
     return np.zeros((0, n))
 
 
-def _template(assembly: Assembly, method: Integrator, formulation: Formulation, fixed: bool) -> Parts:
+def _template(assembly: Assembly, method: Integrator, formulation: Formulation, fixed: bool, n_events: int) -> Parts:
     """What runs of a method on an assembly have in common; made once for each kind of run."""
     known: dict[Any, Parts] = assembly.__dict__.setdefault("_templates", {})
-    key = method, formulation, fixed
+    key = method, formulation, fixed, n_events
     if key not in known:
-        known[key] = _make_template(assembly, method, formulation, fixed)
+        known[key] = _make_template(assembly, method, formulation, fixed, n_events)
     return known[key]
 
 
-def _make_template(assembly: Assembly, method: Integrator, formulation: Formulation, fixed: bool) -> Parts:
+def _make_template(
+    assembly: Assembly, method: Integrator, formulation: Formulation, fixed: bool, n_events: int
+) -> Parts:
     system, layout, kernels, n = assembly.system, assembly.layout, assembly.kernels, assembly.layout.n
     first_order, max_order = method.order_range(fixed)
     real = np.zeros(runstate.N_REAL)
@@ -245,7 +246,7 @@ def _make_template(assembly: Assembly, method: Integrator, formulation: Formulat
     real[runstate.SHARE :] = 1.0
     whole = np.zeros(runstate.N_WHOLE, dtype=np.int64)
     whole[runstate.ORDER], whole[runstate.MAX_ORDER] = first_order, max_order
-    whole[runstate.FIXED] = int(fixed)
+    whole[runstate.FIXED], whole[runstate.N_EVENTS] = int(fixed), n_events
     whole[runstate.FORGETS] = 1
     whole[runstate.N_STAGES] = len(assembly.stages)
     own = formulation.own_multipliers and method.own_multipliers
@@ -302,9 +303,9 @@ def _make_template(assembly: Assembly, method: Integrator, formulation: Formulat
         coefficients=coefficients, estimate=np.zeros(n), scratch=np.zeros((3, max(n, most))), rtol=np.zeros(n),
         atol=np.zeros(n), power=power, controlled=controlled, peak=np.zeros(n),
         weights=np.zeros((2, max(n, assembly.n_step))), weight_of=weight_of, source=source,
-        orders=np.full(past, runstate.EXACT, dtype=np.int64), steps=NOTHING, t_eval=NOTHING,
-        counters=np.zeros(N_COUNTERS, dtype=np.int64), event_values=NO_VALUES, event_rules=NO_RULES,
-        finished=np.zeros(n), watched=watched, seeds=_no_seeds(n), dense=np.zeros((hermite.N_DENSE_ROWS, n)),
+        orders=np.full(past, runstate.EXACT, dtype=np.int64), counters=np.zeros(N_COUNTERS, dtype=np.int64),
+        event_values=np.zeros((runstate.EVENT_ROWS, 2 * n_events)), event_rules=np.zeros((2, n_events), dtype=np.int64),
+        finished=np.zeros(n), watched=watched, dense=np.zeros((hermite.N_DENSE_ROWS, n)),
         places=places, rank=rank, ranked=ranked, formula=formula, lanes=lanes, opening=opening,
     )  # fmt: skip
     return Parts(arrays, [(lanes, 0)])
@@ -479,7 +480,7 @@ class Starter:
         """Rows (in the other layout) at times covered by a result that stored its steps."""
         own = self.work.assembly.layout
         out = np.empty((times.size, own.n))
-        evaluate()(*result.state.given, *self.work.given, result.t, result.own_rows, result.orders, times, out)
+        evaluate()(result.state.block, self.work.block, result.t, result.own_rows, result.orders, times, out)
         return translate(out, own, layout)
 
     def settle(self, times: Sequence[float] | np.ndarray, rows: np.ndarray, layout: Layout) -> np.ndarray:

@@ -32,7 +32,7 @@ def spectrum(work: Workspace, t: float, row: np.ndarray, at_least: float = 0.0, 
     basis, H = np.zeros((m + 1, n)), np.zeros((m + 1, m))
     basis[0] = where.start
     found = arnoldi()(
-        *work.given, float(t), rows, move, where.at, where.sizes, rate, STEP, at_least, int(known),
+        work.block, float(t), rows, move, where.at, where.sizes, rate, STEP, at_least, int(known),
         work.assembly.multiplier_tolerance, basis, H,
     )  # fmt: skip
     if found <= 0 or _bound(H[:found, :found]) < at_least:
