@@ -135,6 +135,7 @@ class Run:
     # prescribed step sizes, empty if free; output times; (m, n) rows that begin the run instead of steps
     def __init__(self, parts: Parts, steps: np.ndarray, t_eval: np.ndarray, seeds: np.ndarray) -> None:
         self._parts, self.block = parts, parts.fresh()
+        self.real, self.whole = parts.view(self.block, 0), parts.view(self.block, 1)
         self.steps, self.t_eval, self.seeds = steps, t_eval, seeds
 
     def copy(self) -> Run:

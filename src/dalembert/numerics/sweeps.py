@@ -174,6 +174,7 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
     ring = y + LANES * ny  # of three sets of rates: of v, r, and of Q if it is ambient
     end = ring + 3 * LANES * n
     before = end + LANES * n
+    forces = nv + nr  # rates that jump where a force does
     expected = before + LANES * n + BEGINNING
     first = held % 3 + 1
     second = first % 3 + 1
@@ -181,7 +182,7 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
     if held > 0:
         lagrange_lanes(h / (run.nodes[1] - run.nodes[2]), f, f + 8 * BARYCENTRIC, start)
         mix(n, start + 8 * (ring + LANES * n * (held - 1)), start, 1.0, in_d, 0.0, 0.0, f, start + 8 * new)
-        mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * (expected - BEGINNING))
+        mix(forces, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * (expected - BEGINNING))
     else:  # rates at the beginning of the step
         for j in range(LANES):
             w[c + j] = 0.0
@@ -199,7 +200,8 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
     while done < most:
         if planned - 2 <= done < planned:
             end, before = before, end
-            mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * end)
+            rows = n if done == planned - 1 else nv  # one earlier, for the contraction
+            mix(rows, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * end)
             if done == planned - 1 and done > 0:
                 error = last_change(run, w, h, end, before, nv, which)
         mix(nv, start + 8 * new, f + 8 * A, h, in_d + 8 * at_v, 1.0, 0.0, f, start + 8 * V)
@@ -246,7 +248,7 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
             at = LANES * (nv + nr + i)
             x[i] = h * w[end + at]
             changed = worse * abs(w[end + at] - w[before + at])
-            x[half + i] = abs(h) * (changed + missed(w, end + at, expected + at, gap, kinked))
+            x[half + i] = abs(h) * (changed + missed(w, end + at, end + at + BEGINNING, 0.0, kinked))
         else:
             at = LANES * i + 1
             x[i], x[half + i] = h * (d[at_v + i] + h * w[end + at]), worse * h * h * (w[end + at] - w[before + at])
