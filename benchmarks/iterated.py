@@ -1,13 +1,15 @@
-"""Iterated Radau IIA: what lanes cost, and what its polynomials miss.
+"""Iterated Radau IIA: what lanes cost, what its polynomials miss, and how many sweeps pay.
 
     python benchmarks/iterated.py [--out DIRECTORY]
 
-Writes iterated.md. Two tables:
+Writes iterated.md. Three tables:
 
 1. Accelerations of the models of `benchmarks/collection.py` at 1, 4 and 8 states in one call of a kernel.
 2. Constant steps, swept until nothing changes: the error at the end beside the sum over all steps of the estimate that
    error control adds for what sweeps do not show, h |g_7| R^2, R = (g_6^2 + g_7^2) / (g_4^2 + g_5^2), g_n the Legendre
    coefficients of the accelerations over a step; both relative to the largest velocity at the end, at least 1.
+3. Microseconds of whole runs, fastest of several, by the number of sweeps, at equal tolerance: models of the collection
+   on flat spaces, and all problems on groups.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import numpy as np
 from numpy.polynomial import legendre
 from peers.models import MODELS, Model
 
+import dalembert as da
 from dalembert.compiler import KernelSpec, compile_kernels
 from dalembert.integrators.iterated import radau_formula
 from dalembert.numerics import sweeps
@@ -32,6 +35,7 @@ from dalembert.table import markdown_table, print_table
 CALLS, ROUNDS = 20_000, 7
 STEPS = {"pendulum": (100, 140), "slider-crank": (8, 10, 14), "andrews": (28, 40, 60), "car-axis": (40, 60, 80)}
 SETTLED, MOST = 1e-14, 60
+SWEEPS, TOLERANCES, RUNS = (4, 5, 6, 7), (1e-4, 1e-7, 1e-10), 60
 
 
 @numba.njit
@@ -101,6 +105,30 @@ class Missed:
         return [model.name, n, error, estimate, error / estimate]
 
 
+def by_sweeps(name: str, system: da.System, t_end: float, q0: Any, v0: Any) -> list[Any]:
+    """Microseconds of runs with so many sweeps, over the tolerances (geometric mean), and the best number."""
+    found = []
+    for n in SWEEPS:
+        logarithms = []
+        for tol in TOLERANCES:
+            runs = [
+                da.solve(
+                    system, (0.0, t_end), q0, v0, method=da.Iterated(n), rtol=tol, atol=tol, t_eval=[t_end]
+                ).stats.wall_time
+                for _ in range(RUNS)
+            ]
+            logarithms.append(np.log(1e6 * min(runs)))
+        found.append(float(np.exp(np.mean(logarithms))))
+    return [name, "flat" if system.space.flat else "group", *found, SWEEPS[int(np.argmin(found))]]
+
+
+def sweeps_table() -> list[list[Any]]:
+    models = [make() for make in MODELS.values()]
+    rows = [by_sweeps(m.name, m.system, m.t_end, m.q0, m.v0) for m in models if m.system.space.flat]
+    problems = [p for p in da.problems().values() if not p.system.space.flat]
+    return rows + [by_sweeps(p.name, p.system, p.t_span[1], p.q0, p.v0) for p in problems]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
@@ -110,6 +138,7 @@ def main() -> None:
          [lanes(make()) for make in MODELS.values()]),
         ("What polynomials miss", ["model", "steps", "error", "sum of estimates", "ratio"],
          [Missed(MODELS[name]()).run(n) for name, counts in STEPS.items() for n in counts]),
+        ("Sweeps", ["model", "space", *(f"{n} sweeps, us" for n in SWEEPS), "best"], sweeps_table()),
     ]  # fmt: skip
     text = ["# Iterated Radau IIA", "", "Made by `benchmarks/iterated.py`; its head says how.", ""]
     for title, head, rows in tables:

@@ -125,7 +125,7 @@ class Integrator(ABC):
     # order of the first step, for its size; one-step methods of high order need not begin with tiny ones
     start_order: int = 1
     # number of sweeps over the stages of a method that iterates them
-    sweeps: int = 0
+    n_sweeps: ClassVar[int] = 0
     # for configuration spaces that are groups, too
     on_groups: ClassVar[bool] = False
     # report the multipliers of the step where the formulation does, not those of the reported q and v

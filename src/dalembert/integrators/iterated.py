@@ -39,9 +39,12 @@ from dalembert.numerics.native import LANES
 from dalembert.numerics.projection import Projection
 from dalembert.numerics.sweeps import BEGINNING, G4, G5, G6, G7
 from dalembert.spaces.group import Group
+from dalembert.spaces.space import Space
 from dalembert.status import OptionError
 
-MOST_SWEEPS = 7  # more would not raise the order
+# More than the most would not raise the order. On groups rates of positions depend on positions, and every sweep gains
+# one order of them; elsewhere two, since positions are two integrations away (times: benchmarks/iterated.py)
+MOST_SWEEPS, USUAL_SWEEPS = 7, 5
 # Steps for looser tolerances would be so long that sweeps hardly contract, and cost as much.
 LOOSEST = 3e-4
 CORRECTIONS = 4  # of numbers off a group, each squares how far they are
@@ -88,7 +91,7 @@ class Iterated(Integrator):
     Parameters
     ----------
     sweeps
-        Iterations of a step, 1 to 7; the order is 8 + ``sweeps``.
+        Iterations of a step, 1 to 7; the order is 8 + ``sweeps``. Default: 5; 7 on groups, if steps are automatic.
 
     Examples
     --------
@@ -99,7 +102,7 @@ class Iterated(Integrator):
     'iterated Radau (8 stages, order 13)'
     """
 
-    sweeps: int = 5
+    sweeps: int | None = None
     name: ClassVar[str] = "iterated"
     summary: ClassVar[str] = "Radau IIA of 8 stages at once, iterated, for nonstiff systems, variable step"
     default_formulation: ClassVar[str] = "index-1"
@@ -110,12 +113,20 @@ class Iterated(Integrator):
     growth: ClassVar[float] = 1.7  # polynomials are extrapolated
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.sweeps, int) and 1 <= self.sweeps <= MOST_SWEEPS) or isinstance(self.sweeps, bool):
+        n = self.n_sweeps
+        if not (isinstance(n, int) and 1 <= n <= MOST_SWEEPS) or isinstance(n, bool):
             raise OptionError(f"Iterated(sweeps={self.sweeps!r}): give a whole number from 1 to {MOST_SWEEPS}.")
 
     @property
+    def n_sweeps(self) -> int:  # type: ignore[override]
+        return USUAL_SWEEPS if self.sweeps is None else self.sweeps
+
+    @property
     def order(self) -> int:
-        return LANES + self.sweeps
+        return LANES + self.n_sweeps
+
+    def for_space(self, space: Space, formulation: Formulation, tolerance: float) -> Iterated:
+        return Iterated(MOST_SWEEPS) if self.sweeps is None and not space.flat else self
 
     @property
     def equations_key(self) -> tuple[Any, ...]:

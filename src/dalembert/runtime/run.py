@@ -280,7 +280,7 @@ def _make_template(
         ambient = bool(system.nq) and not system.space.flat
         formula, n_data = method.formula(), int(assembly.step.d.numel())
         n_lanes, whole[runstate.LANE_WORK] = sweeps.lanes_size(system.nq, system.nv, system.nr, ambient, n_data)
-        whole[runstate.SWEEPS], whole[runstate.N_MOVED], whole[runstate.AMBIENT] = method.sweeps, system.nq, ambient
+        whole[runstate.SWEEPS], whole[runstate.N_MOVED], whole[runstate.AMBIENT] = method.n_sweeps, system.nq, ambient
         whole[runstate.KINKED] = int(kinked(system))
     opening = np.zeros((2, n), dtype=np.int64)
     if system.nq:  # numbers of a rotation count in absolute terms
