@@ -55,7 +55,7 @@ def measure(tool: Tool, model: Model, tol: float) -> dict[str, Any]:
             start = time.perf_counter()
             q, v, own = run()
             whole = time.perf_counter() - start
-            inner.append(whole if own is None else own)
+            inner.append(whole if own is None else own())
             calls.append(inner[-1] if tool.rebuilds else whole)
         return row | {"error": model.error(q, v), "seconds": min(calls), "integration": min(inner), "runs": len(calls)}
     except Exception as error:  # whatever a tool throws is its result, and the others go on

@@ -136,15 +136,15 @@ def solve(
     values = {**system.initial_values(q0, v0), "r": r0, "w": w0, "s": s0}
     arguments.check_redundant(redundant)
     automatic, reason = None, "start"
+    loosest = max(*every_rtol.tolist(), *every_atol.tolist())
     if isinstance(method, str) and method == "auto":
-        automatic = Automatic(system, formulation, projection, float(every_rtol.min()), h is not None)
+        automatic = Automatic(system, formulation, projection, min(every_rtol.tolist()), h is not None, loosest)
         choice = automatic.first(t0, values, p)
         chosen_method, the_formulation, reason = choice.method, choice.formulation, choice.reason
     else:
         chosen_method = as_method(method)
         the_formulation = as_formulation(formulation, chosen_method.default_formulation)
     if h is None and not system.space.flat:
-        loosest = max(*every_rtol.tolist(), *every_atol.tolist())
         chosen_method = chosen_method.for_space(system.space, the_formulation, loosest)
     the_method, the_projection = _chosen(system, chosen_method, the_formulation, projection, h)
     plan = Plan(

@@ -78,6 +78,7 @@ class Automatic:
     projection: str | Projection | None
     rtol: float
     fixed: bool = False
+    loosest: float = 1e-3  # of all tolerances
     _limit: float = 0.0  # |h lambda| that explicit steps can have here
     _patience: int = 1
     _looks: int = 0
@@ -207,10 +208,11 @@ class Automatic:
             choice = Choice(self._explicit(), form, "auto: no longer stiff")
             self._hidden = False  # no damping has made them vanish since: they do matter at this tolerance
         self._looks, self._patience = 0, 2 * self._patience
-        projection = as_projection(self.projection, last.start.system, form, choice.method)
-        watch = self.watch(choice.method, form)
+        method = choice.method.for_space(self.system.space, form, self.loosest)
+        projection = as_projection(self.projection, last.start.system, form, method)
+        watch = self.watch(method, form)
         return carry_on(
-            last, method=choice.method, formulation=form, projection=projection, reason=choice.reason,
+            last, method=method, formulation=form, projection=projection, reason=choice.reason,
             first_step=first_step, **watch,
         )  # fmt: skip
 
