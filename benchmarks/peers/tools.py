@@ -199,8 +199,8 @@ def exudyn(model: Model, tol: float) -> Runner:
     def run() -> End:
         seconds, q, v = exudyn_alpha.run_with_velocities(builders[model.name](), model.t_end, steps)
         if model.name == "heavy-top":
-            return *exudyn_alpha.top_state(q, v), seconds
-        return q + model.q0, v, seconds  # displacements from the reference configuration
+            return *exudyn_alpha.top_state(q, v), lambda: seconds
+        return q + model.q0, v, lambda: seconds  # displacements from the reference configuration
 
     return run
 

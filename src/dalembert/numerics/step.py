@@ -121,20 +121,24 @@ def set_weights(run, h, reference):  # type: ignore[no-untyped-def]
 
     Projected velocities carry rounding errors of the largest one: nothing smaller is asked of any of them.
     """
-    size = abs(h)
-    first, last, noise = run.places[AT_V], run.places[AT_V] + run.places[N_V], 0.0
+    size, n, last, weights = abs(h), run.whole[N_PAST], run.rows[run.slots[1]], run.weights[0]
+    first, behind, noise = run.places[AT_V], run.places[AT_V] + run.places[N_V], 0.0
     if run.real[ROUNDING] > 0.0:
-        for i in range(first, last):
-            noise = max(noise, run.real[ROUNDING] * abs(run.rows[run.slots[1], i]))
-    for i in range(run.whole[N_PAST]):
-        scale = size ** run.power[i] if run.power[i] > 0 else 1.0
-        if run.controlled[i] == 1:
-            allowed = run.atol[i] + run.rtol[i] * max(abs(reference[i]), abs(run.rows[run.slots[1], i]))
-            if noise > allowed and first <= i < last:
-                allowed = noise
-            run.weights[0, i] = scale / allowed
-        else:
-            run.weights[0, i] = 0.0
+        for i in range(first, behind):
+            noise = max(noise, run.real[ROUNDING] * abs(last[i]))
+    # in simple loops, which become vector instructions
+    atol, rtol, controlled, power = run.atol, run.rtol, run.controlled, run.power
+    for i in range(n):
+        largest = max(abs(reference[i]), abs(last[i]))
+        weights[i] = atol[i] + rtol[i] * largest
+    for i in range(first, min(behind, n)):
+        weights[i] = max(weights[i], noise)
+    for i in range(n):
+        w = 1.0 / weights[i]
+        weights[i] = w if controlled[i] == 1 else 0.0
+    for i in range(n):
+        if power[i] > 0:
+            weights[i] *= size ** power[i]
     for j in range(run.whole[N_STEP] if run.whole[EXPLICIT] == 0 else 0):
         i = run.weight_of[0, j]
         w = run.weights[0, i]
@@ -382,9 +386,10 @@ def accept(run):  # type: ignore[no-untyped-def]
     run.whole[STEPS] += 1
     run.whole[AT_ORDER] += 1
     run.whole[IN_A_ROW] = run.whole[PREPARED] = 0
-    row = run.rows[run.slots[1]]
-    for i in range(row.size):
-        run.peak[i] = max(run.peak[i], abs(row[i]))
+    if run.whole[LANE_KERNEL] == 0:  # iterated stages have no use for them
+        row, peak = run.rows[run.slots[1]], run.peak
+        for i in range(row.size):
+            peak[i] = max(peak[i], abs(row[i]))
 
 
 @inner
