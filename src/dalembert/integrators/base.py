@@ -46,6 +46,7 @@ class StepData:
     # matrix -> (right side -> solution), for matrices like that of the equations for multipliers and accelerations (see
     # `numerics.multipliers`), rows of which may be taken at other states; None as above
     eliminate: Callable[[ca.SX], Callable[[ca.SX], ca.SX]] | None = None
+    corrected: bool = False  # positions that a step makes are put onto their group afterwards
 
     @property
     def d(self) -> ca.SX:

@@ -165,7 +165,7 @@ class Explicit(Integrator):
         old = {u.name: data.first[layout.slice(u.name)] for u in self.carried(system, formulation)}
         made: list[Rates] = []
         for a_i, c_i in zip(coefficients.A, coefficients.c, strict=True):
-            state = moved(system, old, change(made, a_i, h)) if made else old
+            state = moved(system, old, change(made, a_i, h), passing=True) if made else old
             made.append(self._stage(env, data, t0 + float(c_i) * h, state, len(made)))
         given = split_rates(system, x, self.explicit_stages)
         new = moved(system, old, change(given, coefficients.b, h))

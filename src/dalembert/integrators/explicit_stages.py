@@ -62,9 +62,16 @@ def change(stages: Sequence[Rates], weights: np.ndarray, h: ca.SX) -> Rates:
     }
 
 
-def moved(system: System, old: Mapping[str, ca.SX], by: Rates) -> dict[str, ca.SX]:
-    """q, v, r after a change, and the motion y that leads to q."""
-    q = ca.SX(system.space.move(old["q"], by["k"])) if system.nq else old["q"]
+def moved(system: System, old: Mapping[str, ca.SX], by: Rates, passing: bool = False) -> dict[str, ca.SX]:
+    """q, v, r after a change, and the motion y that leads to q.
+
+    ``passing``: of a stage, from which no other move begins; rounding may leave it a little off a group.
+    """
+    q, space = old["q"], system.space
+    if passing and isinstance(space, Group) and not space.flat:
+        q = ca.SX(space.compose(q, space.exp(by["k"])))
+    elif system.nq:
+        q = ca.SX(space.move(q, by["k"]))
     return {"q": q, "v": old["v"] + by["a"], "r": old["r"] + by["r_dot"], "y": by["k"]}
 
 

@@ -179,7 +179,9 @@ class Iterated(Integrator):
         sizes = [u.size for u in self.unknowns(system, formulation)]
         dq, dv, dr, *errors = ca.vertsplit(x, np.cumsum([0, *sizes]).tolist())
         old = {u.name: data.first[layout.slice(u.name)] for u in self.carried(system, formulation)}
-        new = {"q": on_space(system, old["q"] + dq), "v": old["v"] + dv, "r": old["r"] + dr}
+        q_new = old["q"] + dq
+        q_new = q_new if data.corrected else on_space(system, q_new)
+        new = {"q": q_new, "v": old["v"] + dv, "r": old["r"] + dr}
 
         c, r, v, q = (ca.SX.sym(n, k) for n, k in zip("crvq", [1, *reversed(sizes[:3])], strict=True))
         flat = system.space.flat or not system.nq

@@ -313,7 +313,10 @@ def assemble(
     stage_systems = [planned(s) for s in stage_systems]
     eliminate = _elimination(multiplier_system) if method.explicit_stages else None
     accelerate = _accelerations(multiplier_system, data, eliminate) if eliminate is not None else None
-    step_system, equations, n_past, predicted = _step(system, method, formulation, layout, accelerate, eliminate)
+    corrected = projection is not None and projection.steps and any(s.moved is not None for s in stage_systems)
+    step_system, equations, n_past, predicted = _step(
+        system, method, formulation, layout, accelerate, eliminate, corrected
+    )
     n_last = _n_last(system, method, n_past)
     if (projection is None or not projection.steps) and method.satisfies(formulation) & {"position", "velocity"}:
         step_system = replace(step_system, polish=True)  # the step itself has to keep the constraints to rounding
@@ -412,6 +415,7 @@ def _step(
     layout: Layout,
     accelerate: Accelerate | None = None,
     eliminate: Eliminate | None = None,
+    corrected: bool = False,
 ) -> tuple[Nonlinear, StepEquations, int, ca.SX]:
     sym = ca.SX.sym
     n = sum(u.size for u in method.unknowns(system, formulation))
@@ -420,6 +424,7 @@ def _step(
         sym("t"), sym("h"), sym("c", N_NUMBERS), sym("first", n_past), sym("second", n_past),
         sym("last", _n_last(system, method, n_past)), sym("p", system.parameters.size),
         sym("data", formulation.data_size(system)), sym("predicted", n_past), accelerate, eliminate,
+        corrected,
     )  # fmt: skip
     env = Environment(system, data.p, data.data)
     x = sym("x", n)
