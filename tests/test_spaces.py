@@ -501,6 +501,18 @@ def test_project_takes_the_nearest_element(seed: int, size: float) -> None:
     assert np.abs(sp.SE2().equations(sp.SE2().project(rng.normal(size=4)))).max() < 4 * EPS
 
 
+@pytest.mark.parametrize("name", GROUPS)
+def test_defects_vanish_for_elements_only(name: str) -> None:
+    group, rng = GROUPS[name], np.random.default_rng(11)
+    q = group.exp(rng.normal(size=group.nv))
+    assert np.abs(group.defects(q)).max(initial=0.0) < 1e-15
+    if group.nq > group.nv:
+        assert np.abs(group.defects(1.01 * q)).max() > 1e-3
+    for reflected, group in ((-np.eye(3).ravel(), sp.SO3()), (np.append(np.zeros(3), -np.eye(3)), sp.SE3())):
+        assert np.abs(group.equations(reflected)).max() == 0.0
+        assert group.defects(reflected)[-1] == -2.0
+
+
 def test_check_says_what_is_wrong() -> None:
     G = sp.SO3()
     assert G.check(G.identity) == (0.0, "")

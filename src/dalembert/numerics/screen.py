@@ -22,13 +22,15 @@ NOT_CLAMPED = 1e12  # ratio of eigenvalues of the mass matrix up to which all of
 SKEW, SMALL_ROW = 1e-10, 1e-6  # as in `runtime.start`
 
 # positions in the array of sizes: velocities, constraints, velocity constraints, residuals of all levels, where q and v
-# begin in the row (q: -1 if positions are no list of coordinates), kernels of (row, [t, p])
-NV, NLAM, NMU, N_LEVELS, AT_Q, AT_V, LEVELS, MATRICES = range(8)
+# begin in the row (q: -1 if positions are no list of coordinates), kernels of (row, [t, p]): levels, matrices, what
+# vanishes for elements of a group (0: there is none), and how many numbers the last one has
+NV, NLAM, NMU, N_LEVELS, AT_Q, AT_V, LEVELS, MATRICES, DEFECTS, N_DEFECTS = range(10)
+ELEMENT = 1e-15  # defects that are rounding errors
 
 
-def work_size(nv: int, m: int, n_levels: int) -> int:
+def work_size(nv: int, m: int, n_levels: int, n_defects: int) -> int:
     """Numbers that `fit` and `row_scales` need to work with."""
-    return n_levels + 2 * nv * (nv + m) + 2 * nv * nv + m * m + 4 * (nv + m)
+    return n_defects + n_levels + 2 * nv * (nv + m) + 2 * nv * nv + m * m + 4 * (nv + m)
 
 
 @inner
@@ -162,6 +164,11 @@ def fit(model, row, tolerance):  # type: ignore[no-untyped-def]
     """
     sizes, work = model.sizes, model.screen
     nv, m = sizes[NV], sizes[NLAM] + sizes[NMU]
+    if tolerance >= 0.0 and sizes[DEFECTS] != 0:
+        call_kernel(sizes[DEFECTS], row.ctypes.data, model.data.ctypes.data, work.ctypes.data)
+        for i in range(sizes[N_DEFECTS]):
+            if not abs(work[i]) <= ELEMENT:
+                return DOUBTFUL
     at = 2 * nv * (nv + m)
     values = work[at : at + sizes[N_LEVELS]]
     at += sizes[N_LEVELS]

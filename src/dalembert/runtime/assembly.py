@@ -33,6 +33,7 @@ from dalembert.numerics.projection import Projection, between_steps
 from dalembert.numerics.runstate import N_NUMBERS
 from dalembert.numerics.screen import work_size
 from dalembert.numerics.stage import INDEX, Stage, StageData, StageSystem
+from dalembert.spaces.group import Group
 
 SAMPLES = 8  # states on which pivots are chosen
 LARGE = 300  # entries of a row: many bodies, of which some will turn to any direction
@@ -143,12 +144,15 @@ class Assembly:
         s, layout, levels = self.system, self.layout, self.kernels["levels"]
         at_q = layout.slice("q").start if s.space.flat and s.nq == s.nv else -1
         addresses = levels.address, self.kernels["matrices"].address
-        return np.array([s.nv, s.nlam, s.nmu, levels.n_out, at_q, layout.slice("v").start, *addresses])
+        defects = self.kernels.get("defects")
+        on_group = (0, 0) if defects is None else (defects.address, defects.n_out)
+        return np.array([s.nv, s.nlam, s.nmu, levels.n_out, at_q, layout.slice("v").start, *addresses, *on_group])
 
     @cached_property
     def _screen_size(self) -> int:
         s = self.system
-        return work_size(s.nv, s.nlam + s.nmu, self.kernels["levels"].n_out)
+        n_defects = self.kernels["defects"].n_out if "defects" in self.kernels else 0
+        return work_size(s.nv, s.nlam + s.nmu, self.kernels["levels"].n_out, n_defects)
 
     @cached_property
     def blocks(self) -> np.ndarray:
@@ -474,6 +478,8 @@ def _level_requests(system: System, layout: Layout) -> tuple[list[Request], ca.S
     ]
     if system.nq and not system.space.flat:
         out.append(Request("rate", row, data, ca.densify(ca.SX(system.space.rate(part["q"], part["v"]))), env))
+    if isinstance(system.space, Group) and system.nq and not system.space.flat:
+        out.append(Request("defects", row, data, ca.densify(ca.SX(system.space.defects(part["q"]))), env, rare=True))
     if system.energy is not None:
         out.append(Request("energy", row, data, point.energy, env))
     return out, both

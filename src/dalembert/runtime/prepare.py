@@ -188,12 +188,14 @@ def prepare_start(
 ) -> None:
     """Check or repair an initial row and complete it, in place."""
     system, layout = work.assembly.system, work.assembly.layout
-    put_on_space(system, layout, row, initial, tolerance)
+    if initial == "project" or system.ns:  # else a look at it is a part of `settle`
+        put_on_space(system, layout, row, initial, tolerance)
     solve_contact(system, t, row, layout, work.p)
     if initial == "project":  # a guess may be singular, what is made of it must not
         nearest(system, layout, work.p, t, row, wishes)
     code = work.settle(t, row, tolerance if initial == "check" else -1.0)
     if code in DOUBTS:
+        put_on_space(system, layout, row, initial, tolerance)
         check_model(work, t, row)
         if initial == "check":
             refuse_violations(violations(work, t, row, tolerance))

@@ -112,6 +112,9 @@ class Group(Space):
     def _equations(self, q: Any) -> Any:
         return q[..., :0]
 
+    def _defects(self, q: Any) -> Any:
+        return self._equations(q)
+
     def _correct(self, q: Any) -> Any:
         """Remove a deviation from the group that is of the size of rounding errors."""
         return q
@@ -196,6 +199,10 @@ class Group(Space):
     def equations(self, q: Array) -> Array:
         """nq - nv expressions that vanish on the group."""
         return call(self._equations, (q, self.nq, "q"))
+
+    def defects(self, q: Array) -> Array:
+        """Expressions that vanish for elements and for nothing else (`equations` vanish for reflections, too)."""
+        return call(self._defects, (q, self.nq, "q"))
 
     def correct(self, q: Array) -> Array:
         """One step of Newton's method from numbers ``q`` close to the group towards the element nearest to them."""

@@ -205,6 +205,9 @@ class Product(Group):
     def _equations(self, q: Any) -> Any:
         return self._join("_equations", (q, self._q))
 
+    def _defects(self, q: Any) -> Any:
+        return self._join("_defects", (q, self._q))
+
     def _correct(self, q: Any) -> Any:
         return self._join("_correct", (q, self._q))
 

@@ -185,6 +185,11 @@ def determinant(A: Array) -> Array:
     return dot(A[..., 0, :], cofactors(A)[..., 0, :])
 
 
+def defects(R: Array) -> Array:
+    """Seven numbers (..., 7) that vanish for rotations and for nothing else: R^T R = I, det R = 1."""
+    return np.concatenate([orthogonality(R), determinant(R) - 1.0], axis=-1)
+
+
 _POLAR_STEPS = 9  # enough for condition numbers up to 1e6, far from any rotation
 
 

@@ -120,6 +120,9 @@ class SE3(Group):
     def _equations(self, q: Any) -> Any:
         return rot.orthogonality(self._split(q)[1])
 
+    def _defects(self, q: Any) -> Any:
+        return rot.defects(self._split(q)[1])
+
     def _correct(self, q: Any) -> Any:
         x, R = self._split(q)
         return self._join(x, rot.correction(R))

@@ -99,6 +99,9 @@ class SO3(Group):
     def _equations(self, q: Any) -> Any:
         return rot.orthogonality(rot.unflatten(q))
 
+    def _defects(self, q: Any) -> Any:
+        return rot.defects(rot.unflatten(q))
+
     def _correct(self, q: Any) -> Any:
         return rot.flatten(rot.correction(rot.unflatten(q)))
 
