@@ -146,7 +146,7 @@ def solve(
         the_formulation = as_formulation(formulation, chosen_method.default_formulation)
     if h is None and not system.space.flat:
         chosen_method = chosen_method.for_space(system.space, the_formulation, loosest)
-    the_method, the_projection = _chosen(system, chosen_method, the_formulation, projection, h)
+    the_method, the_formulation, the_projection = _chosen(system, chosen_method, the_formulation, projection, h)
     plan = Plan(
         t0=t0,
         t1=t1,
@@ -207,16 +207,19 @@ def solve(
 
 def _chosen(
     system: System, method: Integrator, formulation: Formulation, projection: str | Projection | None, h: Any
-) -> tuple[Integrator, Projection | None]:
-    """The method for this kind of steps, refused if it does not suit, and its projection; found out once."""
+) -> tuple[Integrator, Formulation, Projection | None]:
+    """The method for this kind of steps, refused if it does not suit, the formulation and the projection.
+
+    Found out once: later runs get the same objects, which are quicker to find than equal ones.
+    """
     if not (projection is None or isinstance(projection, (str, Projection))):
         raise OptionError(f"projection={projection!r}: give 'default', None or da.Projection(...).")
-    known: dict[Any, tuple[Integrator, Projection | None]] = system.__dict__.setdefault("_choices", {})
+    known: dict[Any, tuple[Integrator, Formulation, Projection | None]] = system.__dict__.setdefault("_choices", {})
     key = method, formulation, projection, h is not None, h is not None and np.ndim(h) > 0
     if key not in known:
         the_method = method.for_run(*key[3:])
         check_pair(system, the_method, formulation)
-        known[key] = the_method, as_projection(projection, system, formulation, the_method)
+        known[key] = the_method, formulation, as_projection(projection, system, formulation, the_method)
     return known[key]
 
 

@@ -115,7 +115,11 @@ class RunArrays(NamedTuple):
 
 
 class Run:
-    """The arrays of a run, most of them parts of one block of memory; attributes are those of `RunArrays`."""
+    """The arrays of a run.
+
+    Those of `RunArrays`, which are attributes, are parts of one block of memory. Beside it: prescribed step sizes,
+    empty if they are free, output times, and rows (m, n) that begin the run instead of steps, SEEDED of them used.
+    """
 
     real: np.ndarray
     whole: np.ndarray
@@ -132,7 +136,6 @@ class Run:
     rank: np.ndarray
     ranked: np.ndarray
 
-    # prescribed step sizes, empty if free; output times; (m, n) rows that begin the run instead of steps
     def __init__(self, parts: Parts, steps: np.ndarray, t_eval: np.ndarray, seeds: np.ndarray) -> None:
         self._parts, self.block = parts, parts.fresh()
         self.real, self.whole = parts.view(self.block, 0), parts.view(self.block, 1)

@@ -195,11 +195,11 @@ def put_on_group(stage, row):  # type: ignore[no-untyped-def]
         q[i] = row[stage.whole[INDEX + i]]
     for _ in range(MOST_CORRECTIONS):
         call_kernel(stage.whole[CORRECT], q.ctypes.data, q.ctypes.data, better.ctypes.data)
-        change = 0.0
+        settled = True
         for i in range(m):
-            change = max(change, abs(better[i] - q[i]))
+            settled = settled and abs(better[i] - q[i]) <= ELEMENT  # False for NaN
             row[stage.whole[INDEX + i]] = q[i] = better[i]
-        if change <= ELEMENT:
+        if settled:
             return True
     return False
 
