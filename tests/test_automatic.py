@@ -72,7 +72,7 @@ def test_vibrations_that_are_not_excited():
     """An elastic rod, 50 times as fast as its motion: noticed before the first step; to follow it at tighter tolerances
     iterated steps are better."""
     loose, tight = run("slider-crank-flexible", 1e-4), run("slider-crank-flexible", 1e-7)
-    assert [s.method for s in loose.stats.segments] == ["radau (5 stages)"]
+    assert [s.method for s in loose.stats.segments] == ["radau (4 stages)"]
     assert [s.method.split()[0] for s in tight.stats.segments] == ["radau", "iterated"]
 
 

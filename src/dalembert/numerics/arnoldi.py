@@ -28,7 +28,36 @@ def _rate(row, i, at, sizes):  # type: ignore[no-untyped-def]
     return row[at[4] + i - nm - nv]
 
 
-def _arnoldi(  # type: ignore[no-untyped-def]
+@inner
+def bound(H, m, x, y):  # type: ignore[no-untyped-def]
+    """No eigenvalue of H[:m, :m] is larger: |H^4|^(1/4), of the Frobenius norm; x and y (m,) are overwritten.
+
+    Positions and velocities have units of their own, by which norms of H itself are far too large.
+    """
+    total = 0.0
+    for column in range(m):
+        for i in range(m):
+            x[i] = H[i, column]
+        for _ in range(3):
+            for i in range(m):
+                y[i] = 0.0
+                for k in range(m):
+                    y[i] += H[i, k] * x[k]
+            for i in range(m):
+                x[i] = y[i]
+        for i in range(m):
+            total += x[i] * x[i]
+    return total**0.125
+
+
+def _arnoldi(work, t, rows, move, at, sizes, rate, step, at_least, known, tolerance, basis, H):  # type: ignore[no-untyped-def]
+    """As `arnoldi`; 0 if no eigenvalue is as large as ``at_least``."""
+    m = arnoldi(work, t, rows, move, at, sizes, rate, step, at_least, known, tolerance, basis, H)
+    return 0 if m > 0 and bound(H, m, rows[1], basis[H.shape[1]]) < at_least else m
+
+
+@inner
+def arnoldi(  # type: ignore[no-untyped-def]
     work, t, rows, move, at, sizes, rate, step, at_least, known, tolerance, basis, H
 ):
     """Orthonormal basis and Hessenberg matrix, in place, from basis[0]; returns the dimension, or -1.

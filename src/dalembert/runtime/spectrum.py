@@ -35,19 +35,9 @@ def spectrum(work: Workspace, t: float, row: np.ndarray, at_least: float = 0.0, 
         work.block, float(t), rows, move, where.at, where.sizes, rate, STEP, at_least, int(known),
         work.assembly.multiplier_tolerance, basis, H,
     )  # fmt: skip
-    if found <= 0 or _bound(H[:found, :found]) < at_least:
+    if found <= 0:
         return np.zeros(0, dtype=complex)
     return np.linalg.eigvals(H[:found, :found]).astype(complex)
-
-
-def _bound(H: np.ndarray) -> float:
-    """No eigenvalue is larger: |H^4|^(1/4), of the Frobenius norm.
-
-    Positions and velocities have units of their own, by which norms of H itself are far too large.
-    """
-    H = H @ H
-    H = H @ H
-    return float(np.vdot(H, H)) ** 0.125
 
 
 @dataclass(frozen=True, eq=False)
