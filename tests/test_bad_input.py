@@ -643,7 +643,8 @@ def test_constraint_not_finite_half_way(pendulum_with: Pendulum, attempt: Attemp
 def test_dynamics_not_finite_half_way() -> None:
     system = da.System(q=1, mass=[1.0], r=["valve"], dynamics=lambda t: [np.log(0.5 - t)])
     message = ended_early(da.solve(system, (0, 1), q0=[0], r0=[0]), Status.NOT_FINITE, 0.501)
-    assert "dynamics is nan" in message
+    # the logarithm is -inf at 0.5, where steps may end, and NaN behind
+    assert "dynamics is nan" in message or "dynamics is -inf" in message
 
 
 def test_step_limit(attempt: Attempt) -> None:
