@@ -148,7 +148,7 @@ def report(results: dict[str, Any], tools: Sequence[Tool]) -> str:
         if what == "seconds":
             text += [
                 "",
-                "A call of `solve` checks its arguments and makes the initial values consistent each time, about 0.1 "
+                "A call of `solve` checks its arguments and makes the initial values consistent each time, 0.05 to 0.1 "
                 "ms; the solvers of the peers are set up beforehand. The next table leaves this out.",
             ]
     text += ["", "## Runs", ""]

@@ -25,7 +25,7 @@ from dalembert.numerics.memory import block_entry
 from dalembert.numerics.native import OPTIONS, call_kernel
 from dalembert.numerics.opening import _first_step, _motion_rate, _open
 from dalembert.numerics.runstate import OUTPUT_TYPES, RUN_TYPE
-from dalembert.numerics.screen import _resolvable, row_scales
+from dalembert.numerics.screen import _resolvable
 from dalembert.numerics.work import WORK_TYPE, _correct, _settle
 
 # (order, nodes available, times newest first, orders of the rows, what to write)
@@ -123,17 +123,6 @@ def _map_rows(address, times, rows, data, out):  # type: ignore[no-untyped-def]
 def map_rows() -> Callable[..., int]:
     """Evaluate a kernel along a run."""
     return compile_cached(njit, _word(_word, _f8, _m8, _f8, _m8), _map_rows, **OPTIONS)
-
-
-def _scales(work, t, row, out):  # type: ignore[no-untyped-def]
-    work.model.data[0] = t
-    return int(row_scales(work.model, row, out))
-
-
-@cache
-def scales() -> Callable[..., int]:
-    """Sizes of constraints, in the metric of the mass matrix: (work, t, row, out)."""
-    return compile_with_blocks(_scales, _word(WORK_TYPE, _real, _f8, _f8))
 
 
 @cache

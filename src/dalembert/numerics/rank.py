@@ -10,8 +10,8 @@ there are none, from those for accelerations and multipliers:
 
 whose y is also a step of inverse iteration towards the nu of the smallest sigma. So one back substitution a step does,
 with the nu of the last step, to compare x with the x of the last step, and another one with the nu it leads to, if that
-is not the same. Lengths and angles of x are those in the metric of the diagonal of M: bodies that spin do not turn x
-round as long as the motion of their centres dominates it.
+is not the same. Lengths and angles of x are Euclidean if the projection is; else those in the metric of the diagonal of
+M: bodies that spin do not turn x round as long as the motion of their centres dominates it.
 
 A zero at which sigma does not change its sign is suspected where the parabola through its last three values comes down
 close to zero.

@@ -14,7 +14,7 @@ from dalembert.numerics.screen import fit
 from dalembert.numerics.stage import STAGE_TYPE, Stage, run_stage
 
 MAX_STAGES = 3
-MULTIPLIERS, DENSE = -1, MAX_STAGES  # numbers of stages beside those of the steps: see `stage_of`
+MULTIPLIERS = -1  # number of that stage, beside those of the steps
 FAILED = 10  # added to codes of newton(), to tell them from those of `screen`
 
 
@@ -55,11 +55,9 @@ def _one(stage, model, t, row, tolerance):  # type: ignore[no-untyped-def]
 
 
 def _correct(work, which, t, row, tolerance):  # type: ignore[no-untyped-def]
-    """Run one stage on a row: of the steps (0, 1, 2), of what lies between (DENSE and on), or MULTIPLIERS."""
+    """Run one stage on a row: of the steps (0, 1, 2), or MULTIPLIERS."""
     if which == MULTIPLIERS:
         return _one(work.multipliers, work.model, t, row, tolerance)
-    if which >= DENSE:
-        return _one(work.dense[which - DENSE], work.model, t, row, tolerance)
     return _one(work.stages[which], work.model, t, row, tolerance)
 
 

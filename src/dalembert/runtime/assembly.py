@@ -20,7 +20,7 @@ from dalembert.integrators.positions import lifted, local_form
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics import work
-from dalembert.numerics.compiled import correct, map_rows, scales, settle
+from dalembert.numerics.compiled import correct, map_rows, settle
 from dalembert.numerics.kernels import Request, build_kernels
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.memory import Parts
@@ -272,10 +272,6 @@ class Workspace:
         """
         tolerances = STAGE_TOLERANCE, self.assembly.multiplier_tolerance
         return settle()(self.block, self.n_stages, float(t), row, float(allowed), *tolerances)
-
-    def row_scales(self, t: float, row: np.ndarray, out: np.ndarray) -> bool:
-        """1 / |C_i| in the metric of the mass matrix (m,), in place; False if that matrix is not clearly regular."""
-        return scales()(self.block, float(t), row, out) == 1
 
 
 def make_layout(system: System, method: Integrator, formulation: Formulation) -> Layout:
