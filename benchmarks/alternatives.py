@@ -85,10 +85,7 @@ def extrapolated(columns: int) -> Callable[[Rates, np.ndarray, float, int], np.n
                     old, new = new, old + 2 * step * f(i * h + j * step, new)
                 rows.append(new)
             for level in range(1, columns):  # Aitken-Neville
-                rows = [
-                    b + (b - a) / (((j + 1 + level) / (j + 1)) ** 2 - 1)
-                    for j, (a, b) in enumerate(pairwise(rows))
-                ]
+                rows = [b + (b - a) / (((j + 1 + level) / (j + 1)) ** 2 - 1) for j, (a, b) in enumerate(pairwise(rows))]
             y = rows[0]
         return y
 

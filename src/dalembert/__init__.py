@@ -4,7 +4,7 @@ __version__ = "0.1.0"
 
 from dalembert import spaces
 from dalembert.analysis import Diagnosis, Reactions, diagnose, reactions
-from dalembert.driver import consistent, solve
+from dalembert.driver import consistent, prepare, solve
 from dalembert.formulations import (
     Baumgarte,
     EssentialODE,
@@ -38,6 +38,7 @@ from dalembert.integrators import (
 )
 from dalembert.model import Hessenberg, Lagrangian, System, black_box
 from dalembert.numerics.projection import Projection
+from dalembert.prepared import Prepared
 from dalembert.problems import problems
 from dalembert.runtime.event import Event
 from dalembert.runtime.eventstate import EventState, Jump
@@ -69,6 +70,7 @@ __all__ = [
     "MinimalExtension",
     "ModifiedBDF",
     "Overdetermined",
+    "Prepared",
     "ProjectedInvariants",
     "Projection",
     "Radau",
@@ -87,6 +89,7 @@ __all__ = [
     "glm",
     "load",
     "methods",
+    "prepare",
     "problems",
     "reactions",
     "solve",

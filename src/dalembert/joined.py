@@ -7,13 +7,14 @@ the system with all its constraints; those of released constraints are zero, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dalembert.model.released import full_system, released_names, widen
+from dalembert.model.system import System
 from dalembert.numerics import runstate
 from dalembert.numerics.compiled import evaluate as evaluate_dense
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
@@ -25,40 +26,97 @@ from dalembert.solution import PARTS, Drift, Solution, State
 from dalembert.status import SegmentStats, Stats, Status
 
 
-def make_solution(story: Story, plan: Plan, jumps: Jumps | None = None) -> Solution:
-    """Everything that the segments of a run have computed, and how it ended."""
-    segments = story.segments
-    last = segments[-1]
-    system = full_system(last.work.assembly.system)
+class Source(NamedTuple):
+    """What a solution is made from."""
+
+    story: Story
+    plan: Plan
+    jumps: Jumps | None
+    status: Status
+    message: str
+    context: Callable[[Segment], Any] | None
+
+    @property
+    def segments(self) -> list[Segment]:
+        return self.story.segments
+
+    @property
+    def system(self) -> System:
+        """With all its constraints."""
+        return full_system(self.segments[-1].work.assembly.system)
+
+
+def make_solution(
+    story: Story, plan: Plan, jumps: Jumps | None = None, context: Callable[[Segment], Any] | None = None
+) -> Solution:
+    """Everything that the segments of a run have computed, and how it ended.
+
+    ``context`` makes from the first segment what `Solution.check` needs to know.
+    """
     status, error = _status(story)
-    first = segments[0].work.assembly.system
-    found = [_event_states(segments, i, jumps, plan.forward) for i in range(last.events.count)]
-    t = _one_after_the_other([s.times for s in segments]) if plan.t_eval is None else plan.t_eval[: _stored(segments)]
-    later = {
-        "stats": lambda: _stats(segments),
-        "names": system.all_names.copy,
-        "parameters": lambda: first.parameters.as_dict(segments[0].work.p),
-        "extra": lambda: _extra(segments),
-        "orders": lambda: _one_after_the_other([s.result.orders for s in segments]),
-    }
-    return Solution.with_later(
-        later,
-        t=t,
-        parts=_joined([split(s, s.result.rows) for s in segments]),
-        status=status,
-        message=_message(story, status, error),
-        t_events=[state.t for state in found],
-        events=found,
-        system_name=system.name,
-        dense=plan.t_eval is None,
-        evaluator=lambda times: _dense(segments, times, plan.forward),
-        drift_of=lambda: _drift(segments),
-        energy_of=(lambda: _energy(segments)) if system.energy is not None else None,
-        # on a group dense output takes the model
-        hermite=tuple([s.start.method.hermite_order is not None and system.space.flat for s in segments]),
-        jumps=tuple(jumps.record) if jumps is not None else (),
-        breaks=tuple(accumulate([s.result.t.size for s in segments[:-1]])),
-    )
+    return Solution.made_of(Source(story, plan, jumps, status, _message(story, status, error), context), _FIELDS)
+
+
+def _times(source: Source) -> np.ndarray:
+    segments, t_eval = source.segments, source.plan.t_eval
+    if t_eval is not None:
+        return t_eval[: _stored(segments)].copy()
+    return _one_after_the_other([s.times for s in segments])
+
+
+def _events(source: Source) -> list[State]:
+    segments, forward = source.segments, source.plan.forward
+    return [_event_states(segments, i, source.jumps, forward) for i in range(segments[-1].events.count)]
+
+
+def _context(source: Source) -> Any:
+    if source.context is None or (source.jumps is not None and source.jumps.record):
+        return None
+    return source.context(source.segments[0])
+
+
+def _evaluator(source: Source) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+    segments, forward = source.segments, source.plan.forward
+    return lambda times: _dense(segments, times, forward)
+
+
+def _drift_of(source: Source) -> Callable[[], Drift]:
+    segments = source.segments
+    return lambda: _drift(segments)
+
+
+def _energy_of(source: Source) -> Callable[[], np.ndarray] | None:
+    segments = source.segments
+    return (lambda: _energy(segments)) if source.system.energy is not None else None
+
+
+#: Fields of a solution; short runs take less time than to make them all.
+_FIELDS: dict[str, Callable[[Source], Any]] = {
+    "t": _times,
+    "parts": lambda x: _joined([split(s, s.result.rows) for s in x.segments]),
+    "status": lambda x: x.status,
+    "message": lambda x: x.message,
+    "stats": lambda x: _stats(x.segments),
+    "names": lambda x: x.system.all_names.copy(),
+    "events": _events,
+    "t_events": lambda x: [state.t for state in _events(x)],
+    "orders": lambda x: _one_after_the_other([s.result.orders for s in x.segments]),
+    "parameters": lambda x: x.segments[0].work.assembly.system.parameters.as_dict(x.segments[0].work.p),
+    "system_name": lambda x: x.system.name,
+    "dense": lambda x: x.plan.t_eval is None,
+    "evaluator": _evaluator,
+    "drift_of": _drift_of,
+    "energy_of": _energy_of,
+    "extra": lambda x: _extra(x.segments),
+    "jumps": lambda x: tuple(x.jumps.record) if x.jumps is not None else (),
+    "breaks": lambda x: tuple(accumulate([s.result.t.size for s in x.segments[:-1]])),
+    # on a group dense output takes the model
+    "hermite": lambda x: tuple([
+        s.start.method.hermite_order is not None and x.system.space.flat for s in x.segments
+    ]),
+    "fine": lambda x: None,
+    "context": _context,
+}  # fmt: skip
 
 
 def split(segment: Segment, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -85,6 +143,8 @@ def _stored(segments: Sequence[Segment]) -> int:
 # ---------------------------------------------------------------------- how it ended
 def _status(story: Story) -> tuple[Status, BaseException | None]:
     last = story.segments[-1]
+    if story.end is None and not last.events.count and not last.work.assembly.calls_python:
+        return last.result.status, None
     error = last.work.assembly.take_error() or last.events.take_error()
     status = last.result.status if story.end is None else story.end.status
     if isinstance(error, KeyboardInterrupt):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,19 +115,19 @@ class Solution:
     context: Any = field(default=None, repr=False)  # what `check` needs to know of the run, see `certificate.Context`
 
     @classmethod
-    def with_later(cls, later: Mapping[str, Callable[[], Any]], **ready: Any) -> Solution:
-        """A solution some of whose fields are made when they are first asked for; short runs take less time."""
+    def made_of(cls, source: Any, makers: Mapping[str, Callable[[Any], Any]]) -> Solution:
+        """A solution whose fields are made from a source, each when it is first asked for."""
         out = cls.__new__(cls)
-        out.__dict__.update(ready, _later=later)
+        out.__dict__["_source"], out.__dict__["_makers"] = source, makers
         return out
 
     if not TYPE_CHECKING:  # attributes that do not exist are still found out
 
         def __getattr__(self, name: str) -> Any:
-            make = self.__dict__.get("_later", {}).get(name)
+            make = self.__dict__.get("_makers", {}).get(name)
             if make is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            return self.__dict__.setdefault(name, make())
+            return self.__dict__.setdefault(name, make(self._source))
 
     @property
     def success(self) -> bool:
@@ -292,3 +292,7 @@ class Solution:
             return f"Solution({self.status.name}, empty)"
         span = f"t = {self.t[0]:g} .. {self.t[-1]:g}"
         return f"Solution({self.status.name}, {span}, {self.stats.steps} steps, {self.t.size} points)\n  {self.message}"
+
+
+for _name in [f.name for f in fields(Solution) if f.name in vars(Solution)]:
+    delattr(Solution, _name)  # defaults are those of __init__: fields that are not there yet must not be found here

@@ -74,8 +74,8 @@ _word, _real = types.int64, types.float64
 
 @cache
 def integrate() -> Callable[..., int]:
-    """The integration loop: (run, work, step sizes, output times, seeds, output)."""
-    return compile_with_blocks(_integrate, _word(RUN_TYPE, WORK_TYPE, _f8, _f8, _m8, *OUTPUT_TYPES))
+    """The integration loop: (run, work, start and its tolerances, step sizes, output times, seeds, output)."""
+    return compile_with_blocks(_integrate, _word(RUN_TYPE, WORK_TYPE, _f8, _f8, _f8, _f8, _f8, _m8, *OUTPUT_TYPES))
 
 
 @cache
@@ -133,8 +133,8 @@ def resolvable() -> Callable[..., int]:
 
 @cache
 def open_run() -> Callable[..., int]:
-    """What a run starts from: (run, work, t, h, end, largest step, row, row of the method, rtol, atol, scale)."""
-    return compile_with_blocks(_open, _word(RUN_TYPE, WORK_TYPE, _real, _real, _real, _real, _f8, _f8, _f8, _f8, _f8))
+    """What a run starts from: (run, work, h, row, row of the method, rtol, atol, scale)."""
+    return compile_with_blocks(_open, _word(RUN_TYPE, WORK_TYPE, _real, _f8, _f8, _f8, _f8, _f8))
 
 
 @cache

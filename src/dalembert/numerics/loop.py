@@ -16,6 +16,7 @@ from dalembert.numerics.locate import watch
 from dalembert.numerics.native import inlined
 from dalembert.numerics.newton import CONVERGED
 from dalembert.numerics.newton import USER_ERROR as NEWTON_USER_ERROR
+from dalembert.numerics.opening import open_here
 from dalembert.numerics.rank import SUSPECT, begin_watch, smallest_now, watch_rank
 from dalembert.numerics.regular import regrid
 from dalembert.numerics.runstate import (
@@ -49,6 +50,8 @@ from dalembert.numerics.runstate import (
     NEXT_EVAL,
     NODES,
     NOT_FINITE,
+    NOT_OPENED,
+    OPENS,
     ORDER,
     OWN_MULTIPLIERS,
     PROJECTION_FAILED,
@@ -99,10 +102,20 @@ def store(run, output, t, row, order):  # type: ignore[no-untyped-def]
 
 
 def _integrate(  # type: ignore[no-untyped-def]
-    run, work, steps, t_eval, seeds, t_out, rows_out, orders_out, event_t, event_index, event_rows
+    run, work, row0, rtol0, atol0, steps, t_eval, seeds, t_out, rows_out, orders_out, event_t, event_index, event_rows
 ):
-    """Advance until the end, a terminal event, a failure, or until Python is wanted (RUNNING)."""
+    """Advance until the end, a terminal event, a failure, or until Python is wanted (RUNNING).
+
+    A run that is not open yet begins with a row of initial values and their tolerances (else these are not looked at).
+    """
     output = Output(t_out, rows_out, orders_out, event_t, event_index, event_rows)
+    if run.whole[OPENS] == 1:
+        if not open_here(run, work, row0, rtol0, atol0):
+            return NOT_OPENED
+        first = t_eval.size > 0 and t_eval[0] == run.real[T]
+        if first or run.whole[STORE_STEPS] == 1:
+            store(run, output, run.real[T], row0, run.whole[ORDER])
+        run.whole[NEXT_EVAL] = int(first)
     step, stages, dense, multipliers = work.step, work.stages, work.dense, work.multipliers
     parameters, solvers = work.model.parameters, (stages[0], stages[1], stages[2], multipliers)
     forward = run.real[T_END] >= run.real[T]

@@ -12,12 +12,17 @@ from dalembert.numerics.newton import CONVERGED
 from dalembert.numerics.rank import COUNT, EUCLIDEAN, PARTS
 from dalembert.numerics.rank import N_V as WATCHED_V
 from dalembert.numerics.runstate import (
+    ALLOWED,
     GUARDED,
     H_MAX,
     LINE,
-    LOOSEST,
     MOST_ATOL,
     MOST_RTOL,
+    MULTIPLIER_TOLERANCE,
+    N_STAGES,
+    OPENS,
+    STAGE_TOLERANCE,
+    START_ORDER,
     T_END,
     H,
     T,
@@ -25,6 +30,7 @@ from dalembert.numerics.runstate import (
 )
 from dalembert.numerics.screen import evaluate_matrices, row_scales
 from dalembert.numerics.stage import run_stage
+from dalembert.numerics.work import _settle
 
 # positions in the array of blocks: where q, v and a begin, their numbers, and the kernel of q' (0: q' = v)
 Q, V, A, N_Q, N_V, RATE = range(6)
@@ -149,14 +155,14 @@ def _first_step(work, t, span, max_step, order, row, rtol, atol, tolerance):  # 
     return direction * min(h, (1e-2 if order == 1 else 3e-2) * length, max_step)
 
 
-def _open(run, work, t, h, t_end, max_step, row, begun, rtol, atol, scale):  # type: ignore[no-untyped-def]
+def _open(run, work, h, row, begun, rtol, atol, scale):  # type: ignore[no-untyped-def]
     """Everything that a run starts from and that depends on its start, in place; 0, or 1 if the watch on the rank still
     needs scales of the constraints.
 
     ``begun``: the row as the method begins with it. ``scale``: of the constraints, if they are known; else of size 0.
     """
-    run.real[T], run.real[H], run.real[T_END], run.real[H_MAX] = t, h, t_end, max_step
-    model = work.model
+    model, t = work.model, run.real[T]
+    run.real[H] = h
     model.data[0] = t
     for i in range(model.data.size):
         model.parameters[i] = model.data[i]
@@ -170,6 +176,27 @@ def _open(run, work, t, h, t_end, max_step, row, begun, rtol, atol, scale):  # t
         copy(scale, run.rank[PARTS : PARTS + m])
         return 0
     return 0 if known else 1
+
+
+_first, _opened, _settled = inner(_first_step), inner(_open), inner(_settle)
+
+
+@inner
+def open_here(run, work, row, rtol, atol):  # type: ignore[no-untyped-def]
+    """A run from its initial values on: the row made complete, a first step unless one is given, and the rest.
+
+    False if any of that needs a closer look.
+    """
+    t, h, span = run.real[T], run.real[H], run.real[T_END] - run.real[T]
+    tolerance = run.real[MULTIPLIER_TOLERANCE]
+    stages, allowed = run.whole[N_STAGES], run.real[ALLOWED]
+    if _settled(work, stages, t, row, allowed, run.real[STAGE_TOLERANCE], tolerance) != 0:
+        return False
+    if h == 0.0:
+        order = run.whole[START_ORDER]
+        h = _first(work, t, span, run.real[H_MAX], order, row, rtol, atol, tolerance)
+    run.whole[OPENS] = 0
+    return _opened(run, work, h, row, row, rtol, atol, run.estimate[:0]) == 0
 
 
 @inner
@@ -233,11 +260,10 @@ def spread_tolerances(run, index, rtol, atol):  # type: ignore[no-untyped-def]
     Those of bounded entries (of a rotation) count in absolute terms. Those of prescribed steps are not to be exceeded.
     """
     n, bounded = run.rtol.size, run.opening[0]
-    tightest_r, tightest_a, loosest = np.inf, np.inf, 0.0
+    tightest_r, tightest_a = np.inf, np.inf
     for k in range(rtol.size):
         tightest_r, tightest_a = min(tightest_r, rtol[k]), min(tightest_a, atol[k])
-        loosest = max(loosest, max(rtol[k], atol[k]))
-    run.real[LOOSEST], run.whole[GUARDED] = loosest, int(tightest_r >= NOISE)
+    run.whole[GUARDED] = int(tightest_r >= NOISE)
     for i in range(n):
         run.rtol[i], run.atol[i] = tightest_r, tightest_a
     for k in range(index.size):

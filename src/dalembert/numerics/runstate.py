@@ -60,7 +60,7 @@ EVENTS_PER_STEP = 2 * EVENT_PIECES  # of one function, at most
 # positions in Run.real
 (
     T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL, FACTORED_AT,
-    ESTIMATE_SCALE, SPACING, ROUNDING, FORMER_ERROR, ESTIMATED, CONTRACTION, LAST_RATE, LENGTH, LOOSEST, MOST_RTOL,
+    ESTIMATE_SCALE, SPACING, ROUNDING, FORMER_ERROR, ESTIMATED, CONTRACTION, LAST_RATE, LENGTH, ALLOWED, MOST_RTOL,
     MOST_ATOL, SHARE,
 ) = range(23)  # fmt: skip
 N_ORDERS = 8  # orders 0 to 7, whose estimates are weighted by real[SHARE], real[SHARE + 1], ...
@@ -73,8 +73,10 @@ N_REAL = SHARE + N_ORDERS
     RESERVE, SINCE_CHANGE, REGULAR, GRID_ORDER, SEEDED, BARRED_UNTIL, PENALTY, TROUBLE, GUARDED, RESPONSE, N_DENSE,
     PREPARED, INNER_POINTS, ROUGH_STEPS, N_LAST, EXPLICIT, PROJECT_STEPS, STARTING,
     FORGETS, LANE_KERNEL, AMBIENT, SWEEPS, N_MOVED, HELD, MADE, SWEPT, LANE_WORK, KINKED, ALARMED, LINE,
-) = range(62)  # fmt: skip
-N_WHOLE = 62
+    OPENS, START_ORDER,
+) = range(64)  # fmt: skip
+N_WHOLE = 64
+NOT_OPENED = -1  # what the loop returns if Python has to look closer at where a run starts
 
 
 class RunArrays(NamedTuple):
@@ -136,14 +138,20 @@ class Run:
     rank: np.ndarray
     ranked: np.ndarray
 
-    def __init__(self, parts: Parts, steps: np.ndarray, t_eval: np.ndarray, seeds: np.ndarray) -> None:
-        self._parts, self.block = parts, parts.fresh()
-        self.real, self.whole = parts.view(self.block, 0), parts.view(self.block, 1)
+    def __init__(
+        self, parts: Parts, steps: np.ndarray, t_eval: np.ndarray, seeds: np.ndarray, like: np.ndarray | None = None
+    ) -> None:
+        self._parts, self.block = parts, parts.fresh(like)
+        self.whole = parts.view(self.block, 1)  # the others when they are asked for
         self.steps, self.t_eval, self.seeds = steps, t_eval, seeds
+
+    def again(self) -> Run:
+        """One like this one, which has not begun yet."""
+        return Run(self._parts, self.steps, self.t_eval, self.seeds, self.block)
 
     def copy(self) -> Run:
         """With a block of memory of its own: what is computed from it changes nothing of this one."""
-        out = Run(self._parts, self.steps, self.t_eval, self.seeds)
+        out = self.again()
         out.block[:] = self.block
         return out
 

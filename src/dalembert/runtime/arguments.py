@@ -123,7 +123,7 @@ def steps(h: Any, t0: float, t1: float) -> np.ndarray | None:
 def t_eval(t_eval: Any, t0: float, t1: float) -> np.ndarray | None:
     if t_eval is None:
         return None
-    x = np.ascontiguousarray(numbers("t_eval", t_eval))  # what compiled code takes; a number becomes a list of one
+    x = np.atleast_1d(np.array(numbers("t_eval", t_eval)))  # a copy; a number becomes a list of one
     low, high = min(t0, t1), max(t0, t1)
     inside = x.ndim == 1 and x.size > 0 and low <= x[0] <= high and low <= x[-1] <= high
     if inside and (x.size == 1 or ((x[1:] > x[:-1]) if t1 > t0 else (x[1:] < x[:-1])).all()):

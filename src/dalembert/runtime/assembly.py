@@ -189,6 +189,11 @@ class Assembly:
         return errors[0] if errors else None
 
     @cached_property
+    def calls_python(self) -> bool:
+        """True if a function of the model is evaluated by Python."""
+        return bool(self._in_python)
+
+    @cached_property
     def _in_python(self) -> list[Kernel]:
         """Kernels that can raise an exception."""
         return [kernel for kernel in self.kernels.values() if type(kernel) is not Kernel]

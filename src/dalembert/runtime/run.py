@@ -17,7 +17,7 @@ from dalembert.numerics.compiled import evaluate, integrate, open_run
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.rank import SUSPECT
 from dalembert.runtime import singular
-from dalembert.runtime.assembly import Workspace
+from dalembert.runtime.assembly import Assembly, Workspace
 from dalembert.runtime.creep import Creep
 from dalembert.runtime.seeds import fixed_seeds, regular_seeds
 from dalembert.runtime.start import evaluate as evaluate_model
@@ -25,7 +25,7 @@ from dalembert.runtime.start import point_values
 from dalembert.runtime.template import template
 from dalembert.status import Status
 
-SLICE = 0.05  # seconds between looks at Ctrl-C and the progress bar
+SLICE, FIRST_SLICE = 0.05, 1000  # seconds between looks at Ctrl-C and the progress bar; steps before the first
 KEPT = 10_000  # bytes of output that are not given back, whether used or not
 NO_LIMIT = np.iinfo(np.int64).max
 NOTHING, NO_RULES = np.zeros(0), np.zeros((2, 0), dtype=np.int64)  # not to be changed
@@ -67,7 +67,7 @@ class Result:
     event_index: np.ndarray
     event_rows: np.ndarray
     state: runstate.Run
-    switches: tuple[float, ...]
+    switches: tuple[float, ...] = ()
     own_rows: np.ndarray | None = None  # in the layout of a starter
     passages: tuple[str, ...] = ()  # singular positions passed, in words
     ending: str = ""  # why it ended, if more is known than the status says
@@ -85,7 +85,7 @@ def execute(
     """Integrate from a complete row at t0. Ctrl-C ends the run early; what was computed is returned."""
     layout = work.assembly.layout
     run = _prepare(work, method, formulation, row, options)
-    output = _outputs(run, options, row)
+    output = outputs(layout.n, options)
     _store_start(run, output, options, row)
     begun = Status.RUNNING
     if options.steps is not None and not method.ramps:
@@ -96,109 +96,150 @@ def execute(
         run = regular_seeds(starter, row, layout, options, run)
     if options.event_rules.shape[1]:
         _evaluate_events(run, options, run.rows[run.slots[1]], work.data(float(run.real[runstate.T])))
-    switches: list[float] = []
-    passages: list[singular.Passage] = []
-    patience, creep = singular.Patience(), None
-    ending = ""
     _choose_data(work, formulation, run)
-    advance, whole = integrate(), run.whole
-    chunk = options.look_every or 1000
-    status = int(begun)
-    go_on = options.pause is None or not options.pause(run, work)
-    try:
-        while status == runstate.RUNNING and go_on:
-            whole[runstate.CHUNK_END] = whole.item(runstate.STEPS) + chunk
-            begin = time.perf_counter()
-            status = advance(run.block, work.block, run.steps, run.t_eval, run.seeds, *output)
-            took = time.perf_counter() - begin
-            if progress is not None:
-                progress(float(run.real[runstate.T]), int(whole[runstate.STEPS]))
-            if status == runstate.SUCCESS:
-                break
-            if took < 0.5 * SLICE:
-                chunk = min(chunk * 2, 1 << 40)
-            elif took > 2 * SLICE:
-                chunk = max(chunk // 2, 1)
-            if whole[runstate.CHANGE_DATA] == 1:
-                _choose_data(work, formulation, run)
-                switches.append(float(run.real[runstate.T]))
-            elif whole[runstate.CHANGE_DATA] == 2 and starter is not None:
-                last = run.rows[run.slots[1]].copy()
-                run = regular_seeds(
-                    starter, starter.settle([run.real[runstate.T]], last[None], layout)[0], layout, options, run
-                )
-                _choose_data(work, formulation, run)
-            if whole[runstate.ALARMED] == 1:  # said once
-                whole[runstate.ALARMED] = 2
-            if run.ranked[SUSPECT] != 0:
-                passed = singular.inspect(work, run)
-                run.ranked[SUSPECT] = 0
-                if passed is singular.TOO_FAR:
-                    patience.false_alarm(run)
-                elif passed is not None and passed.stop:
-                    status, ending = int(Status.SINGULAR), passed.text
-                    singular.cut(run, output, passed.t)
-                elif passed is not None and not (passages and passages[-1].near(passed)):
-                    passages.append(passed)
-            patience.resume(run)
-            if status == runstate.RUNNING and options.steps is None and options.max_steps is None:
-                creep = creep or Creep(options.t0)
-                ending = creep.hopeless(run)
-                status = int(Status.STALLED) if ending else status
-            if status == runstate.RUNNING:
-                output = _make_room(run, output, 0, 0)
-            go_on = options.pause is None or status != runstate.RUNNING or not options.pause(run, work)
-    except KeyboardInterrupt:
-        status = int(Status.INTERRUPTED)
-    t, rows, orders = _used(output[:3], whole.item(runstate.STORED))
-    event_t, event_index, event_rows = _none_found(layout.n)
-    if options.event_rules.shape[1]:
-        event_t, event_index, event_rows = _used(output[3:], whole.item(runstate.EVENTS_STORED))
-    return Result(
-        Status.of(status), t, rows, orders, event_t, event_index, event_rows, run, tuple(switches),
-        passages=tuple([x.text for x in passages]), ending=ending,
-    )  # fmt: skip
+    return Slices(work, formulation, options, run, output, progress, starter).go_on(int(begun))
 
 
-def _used(arrays: Sequence[np.ndarray], n: int) -> list[np.ndarray]:
-    """The first n entries of arrays, without keeping much more memory than they need."""
-    wasted = len(arrays[0]) > 2 * n and sum(x.nbytes for x in arrays) > KEPT
-    return [x[:n].copy() for x in arrays] if wasted else [x[:n] for x in arrays]
+@dataclass(eq=False)
+class Slices:
+    """A run under way: the compiled loop, slice by slice, and what there is to do between them."""
+
+    work: Workspace
+    formulation: Formulation
+    options: Options
+    run: runstate.Run
+    output: runstate.Output
+    progress: Callable[[float, int], None] | None = None
+    starter: Starter | None = None
+    switches: list[float] = field(default_factory=list)
+    passages: list[singular.Passage] = field(default_factory=list)
+    patience: singular.Patience = field(default_factory=singular.Patience)
+    creep: Creep | None = None
+    ending: str = ""
+
+    def go_on(self, status: int) -> Result:
+        """From a status of the loop to the end."""
+        options, whole = self.options, self.run.whole
+        advance, chunk = integrate(), options.look_every or FIRST_SLICE
+        go_on = options.pause is None or not options.pause(self.run, self.work)
+        try:
+            while status == runstate.RUNNING and go_on:
+                whole = self.run.whole
+                whole[runstate.CHUNK_END] = whole.item(runstate.STEPS) + chunk
+                begin = time.perf_counter()
+                status = advance(
+                    self.run.block, self.work.block, NOTHING, NOTHING, NOTHING, self.run.steps, self.run.t_eval,
+                    self.run.seeds, *self.output,
+                )  # fmt: skip
+                took = time.perf_counter() - begin
+                if self.progress is not None:
+                    self.progress(float(self.run.real[runstate.T]), int(whole[runstate.STEPS]))
+                if status == runstate.SUCCESS:
+                    break
+                if took < 0.5 * SLICE:
+                    chunk = min(chunk * 2, 1 << 40)
+                elif took > 2 * SLICE:
+                    chunk = max(chunk // 2, 1)
+                status = self.attend(status)
+                go_on = options.pause is None or status != runstate.RUNNING or not options.pause(self.run, self.work)
+        except KeyboardInterrupt:
+            status = int(Status.INTERRUPTED)
+        return self.result(status)
+
+    def attend(self, status: int) -> int:
+        """What the loop has returned for; the status then."""
+        work, run, options, starter = self.work, self.run, self.options, self.starter
+        whole, layout = run.whole, work.assembly.layout
+        if whole[runstate.CHANGE_DATA] == 1:
+            _choose_data(work, self.formulation, run)
+            self.switches.append(float(run.real[runstate.T]))
+        elif whole[runstate.CHANGE_DATA] == 2 and starter is not None:
+            last = run.rows[run.slots[1]].copy()
+            row = starter.settle([run.real[runstate.T]], last[None], layout)[0]
+            run = self.run = regular_seeds(starter, row, layout, options, run)
+            _choose_data(work, self.formulation, run)
+        if whole[runstate.ALARMED] == 1:  # said once
+            whole[runstate.ALARMED] = 2
+        if run.ranked[SUSPECT] != 0:
+            passed = singular.inspect(work, run)
+            run.ranked[SUSPECT] = 0
+            if passed is singular.TOO_FAR:
+                self.patience.false_alarm(run)
+            elif passed is not None and passed.stop:
+                status, self.ending = int(Status.SINGULAR), passed.text
+                singular.cut(run, self.output, passed.t)
+            elif passed is not None and not (self.passages and self.passages[-1].near(passed)):
+                self.passages.append(passed)
+        self.patience.resume(run)
+        if status == runstate.RUNNING and options.steps is None and options.max_steps is None:
+            self.creep = self.creep or Creep(options.t0)
+            self.ending = self.creep.hopeless(run)
+            status = int(Status.STALLED) if self.ending else status
+        if status == runstate.RUNNING:
+            self.output = _make_room(run, self.output, 0, 0)
+        return status
+
+    def result(self, status: int) -> Result:
+        out = finished(status, self.run, self.output)
+        out.switches, out.ending = tuple(self.switches), self.ending
+        out.passages = tuple([x.text for x in self.passages])
+        return out
+
+
+def finished(status: int, run: runstate.Run, output: runstate.Output) -> Result:
+    """What a run has stored."""
+    whole, n = run.whole, output.rows.shape[1]
+    events = _none_found(n)
+    if whole.item(runstate.N_EVENTS):
+        events = _used(output[3:], whole.item(runstate.EVENTS_STORED))
+    return Result(Status.of(status), *_used(output[:3], whole.item(runstate.STORED)), *events, run)
+
+
+def _used(arrays: Sequence[np.ndarray], n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The first n entries of three arrays, without keeping much more memory than they need."""
+    a, b, c = arrays
+    if a.size > 2 * n and a.nbytes + b.nbytes + c.nbytes > KEPT:
+        return a[:n].copy(), b[:n].copy(), c[:n].copy()
+    return a[:n], b[:n], c[:n]
 
 
 def _prepare(
     work: Workspace, method: Integrator, formulation: Formulation, row: np.ndarray, options: Options
 ) -> runstate.Run:
+    """A run that is ready for its first step."""
     assembly = work.assembly
-    system, layout = assembly.system, assembly.layout
-    fixed, rules = options.steps is not None, options.event_rules
+    run = configured(assembly, method, formulation, options)
+    h = float(options.steps[0]) if options.steps is not None else options.first_step
+    begun = row
+    if type(method).begin is not Integrator.begin:
+        begun = row.copy()
+        method.begin(assembly.system, formulation, assembly.layout, options.t0, h, begun, _model(work))
+    scale = options.scale if options.scale is not None else NOTHING
+    unknown = open_run()(run.block, work.block, h, row, begun, options.rtol, options.atol, scale)
+    if unknown:
+        singular.set_scale(run, work, options.t0, row)
+    return run
+
+
+def configured(assembly: Assembly, method: Integrator, formulation: Formulation, options: Options) -> runstate.Run:
+    """A run with the numbers that do not depend on where it starts."""
+    system, fixed, rules = assembly.system, options.steps is not None, options.event_rules
     t_eval = options.t_eval if options.t_eval is not None else NOTHING
     run = runstate.Run(
         template(assembly, method, formulation, fixed, rules.shape[1]),
         options.steps if options.steps is not None else NOTHING,
         t_eval,
-        _no_seeds(layout.n),
+        _no_seeds(assembly.layout.n),
     )
     real, whole = run.real, run.whole
-    h = float(options.steps[0]) if options.steps is not None else options.first_step
+    real[: runstate.H_MAX + 1] = options.t0, options.first_step, options.t1, options.max_step  # T, H, T_END, H_MAX
     whole[runstate.STEP_LIMIT] = NO_LIMIT if options.max_steps is None else options.max_steps
     if rules.shape[1]:
         run.event_rules[:] = rules
     whole[runstate.STORE_STEPS] = int(options.t_eval is None)
     whole[runstate.EVENT_KERNEL] = options.event_kernel
     whole[runstate.N_EVAL] = t_eval.size
-    begun = row
-    if type(method).begin is not Integrator.begin:
-        begun = row.copy()
-        method.begin(system, formulation, layout, options.t0, h, begun, _model(work))
-    scale = options.scale if options.scale is not None else NOTHING
-    unknown = open_run()(
-        run.block, work.block, options.t0, h, options.t1, options.max_step, row, begun, options.rtol, options.atol,
-        scale,
-    )  # fmt: skip
-    if unknown:
-        singular.set_scale(run, work, options.t0, row)
-    tolerance = real.item(runstate.LOOSEST)
+    tolerance = max(options.rtol.tolist() + options.atol.tolist())
     real[runstate.NEWTON_TOLERANCE] = share = method.newton_share(1.0 if fixed else tolerance, assembly.projection)
     real[runstate.ESTIMATE_SCALE] = scaled = method.estimate_scale(system, formulation, tolerance, assembly.projection)
     if type(method).order_shares is not Integrator.order_shares:
@@ -244,14 +285,15 @@ def _restate(work: Workspace, formulation: Formulation, run: runstate.Run, rows:
             rows[:, layout.slice(name)] = x
 
 
-def _outputs(run: runstate.Run, options: Options, row: np.ndarray) -> runstate.Output:
+def outputs(n: int, options: Options) -> runstate.Output:
+    """Room for rows of so many numbers."""
     size = 1024 if options.t_eval is None else options.t_eval.size
     size += 3 + len(options.steps if options.steps is not None else ())
-    points = np.empty(size), np.empty((size, row.size)), np.empty(size, dtype=np.int64)
+    points = np.empty(size), np.empty((size, n)), np.empty(size, dtype=np.int64)
     if not options.event_rules.shape[1]:
-        return runstate.Output(*points, *_no_events(row.size))
+        return runstate.Output(*points, *_no_events(n))
     events = 16 + 2 * runstate.EVENTS_PER_STEP * options.event_rules.shape[1]
-    return runstate.Output(*points, np.empty(events), np.empty(events, dtype=np.int64), np.empty((events, row.size)))
+    return runstate.Output(*points, np.empty(events), np.empty(events, dtype=np.int64), np.empty((events, n)))
 
 
 @cache

@@ -13,40 +13,53 @@ from dalembert.model.system import System
 from dalembert.runtime.assembly import Workspace
 from dalembert.status import InconsistentError, ModelError, OptionError, RedundantError
 
+OPTIONAL = ("w", "s")  # guesses
 LABELS = {name: f"{name}0" for name in NAMES}  # arguments of `solve`
+DOUBLE = np.dtype(float)
 RANK_TOLERANCE = 1e-10  # relative: smaller singular values of the (row-scaled) constraint matrix count as zero
 
 
 def initial_row(system: System, layout: Any, **given: Any) -> np.ndarray:
     """The row of the initial values given; what is missing starts at zero."""
-    row, sizes = np.zeros(layout.n), system.sizes
+    row, sizes, flat = np.zeros(layout.n), system.sizes, system.space.flat
     for name, value in given.items():
-        # a first-order system has no positions: its q0 sets the velocity block
-        label = "q0" if name == "v" and "q" not in given else LABELS[name]
-        if value is None:
-            if label == "q0" and sizes[name]:
-                names = ", ".join(system.names["q"])
-                raise OptionError(f"q0 is missing: give {sizes[name]} initial positions ({names}).")
-            if name == "r" and sizes[name]:
-                names = ", ".join(system.names["r"])
-                raise OptionError(f"r0 is missing: give {sizes[name]} initial dynamic states ({names}).")
-            continue
         size = sizes[name]
-        try:
-            x = np.asarray(system.space.flatten(value, label) if name == "q" else value, dtype=float)
-        except OptionError:
-            raise
-        except (TypeError, ValueError):
-            raise OptionError(f"{label}={value!r} is not a list of numbers.") from None
-        if x.shape != (size,) and not (x.ndim == 0 and size == 1):
-            if size == 0:
-                raise OptionError(f"{label} is given, but the system has no {MEANING[name]}; leave it out.")
-            names = ", ".join(system.names.get(name, system.motion_names))
-            raise OptionError(f"{label} has shape {x.shape}, expected ({size},): give one number for each of {names}.")
-        if not x.dot(x) < np.inf and not np.isfinite(x).all():  # the first is quicker
-            raise OptionError(f"{label}={x.tolist()} contains NaN or infinity; give finite numbers.")
-        row[layout.slice(name)] = x
+        # as a rule; whether numbers are finite is looked at in the end, for all of them
+        ready = type(value) is np.ndarray and value.dtype == DOUBLE and value.shape == (size,)
+        if ready and (flat or name != "q"):
+            row[layout.slice(name)] = value
+        elif value is not None or (size and name not in OPTIONAL):
+            # a first-order system has no positions: its q0 sets the velocity block
+            label = "q0" if name == "v" and "q" not in given else LABELS[name]
+            if value is not None or label != "v0":
+                row[layout.slice(name)] = _numbers(system, name, label, value)
+    if not row.dot(row) < np.inf and not np.isfinite(row).all():  # the first is quicker
+        name = next(name for name in given if not np.isfinite(row[layout.slice(name)]).all())
+        label = "q0" if name == "v" and "q" not in given else LABELS[name]
+        x = row[layout.slice(name)].tolist()
+        raise OptionError(f"{label}={x} contains NaN or infinity; give finite numbers.")
     return row
+
+
+def _numbers(system: System, name: str, label: str, value: Any) -> np.ndarray:
+    """Initial values of a variable as numbers, whatever they are given as."""
+    size = system.sizes[name]
+    if value is None:
+        names = ", ".join(system.names["q" if label == "q0" else "r"])
+        what = "positions" if label == "q0" else "dynamic states"
+        raise OptionError(f"{label} is missing: give {size} initial {what} ({names}).")
+    try:
+        x = np.asarray(system.space.flatten(value, label) if name == "q" else value, dtype=float)
+    except OptionError:
+        raise
+    except (TypeError, ValueError):
+        raise OptionError(f"{label}={value!r} is not a list of numbers.") from None
+    if x.shape != (size,) and not (x.ndim == 0 and size == 1):
+        if size == 0:
+            raise OptionError(f"{label} is given, but the system has no {MEANING[name]}; leave it out.")
+        names = ", ".join(system.names.get(name, system.motion_names))
+        raise OptionError(f"{label} has shape {x.shape}, expected ({size},): give one number for each of {names}.")
+    return x
 
 
 def put_on_space(system: System, layout: Any, row: np.ndarray, initial: str, tolerance: float) -> None:
