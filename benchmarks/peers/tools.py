@@ -68,11 +68,13 @@ class Tool:
 # ---------------------------------------------------------------------- dalembert
 def ours(method: Any, formulation: str | None = None) -> Callable[[Model, float], Runner]:
     def prepare(model: Model, tol: float) -> Runner:
+        integrate = da.prepare(
+            model.system, (0.0, model.t_end), method=method, formulation=formulation, rtol=tol, atol=tol,
+            t_eval=[model.t_end], max_steps=MAX_STEPS,
+        )  # fmt: skip
+
         def run() -> End:
-            sol = da.solve(
-                model.system, (0.0, model.t_end), model.q0, model.v0, method=method, formulation=formulation, rtol=tol,
-                atol=tol, t_eval=[model.t_end], max_steps=MAX_STEPS,
-            )  # fmt: skip
+            sol = integrate(model.q0, model.v0)
             if not sol.success:
                 raise ToolFailed(sol.message)
             return sol.q[-1], sol.v[-1], lambda: sol.stats.wall_time  # statistics are no part of the call

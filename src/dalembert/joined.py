@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dalembert.numerics import runstate
 from dalembert.numerics.compiled import evaluate as evaluate_dense
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, LAPACK, RESIDUALS
 from dalembert.runtime import report
+from dalembert.runtime.direct import Ran
 from dalembert.runtime.jumps import Jumps
 from dalembert.runtime.plan import Plan
 from dalembert.runtime.segments import Segment, Story
@@ -26,15 +27,24 @@ from dalembert.solution import PARTS, Drift, Solution, State
 from dalembert.status import SegmentStats, Stats, Status
 
 
-class Source(NamedTuple):
-    """What a solution is made from."""
+class Source:
+    """What a solution is made from: segments, or one run that has not been made one yet."""
 
-    story: Story
-    plan: Plan
-    jumps: Jumps | None
-    status: Status
-    message: str
-    context: Callable[[Segment], Any] | None
+    __slots__ = "_story", "context", "jumps", "message", "plan", "ran", "status"
+
+    def __init__(
+        self, story: Story | None, plan: Plan, jumps: Jumps | None, context: Callable[[Segment], Any] | None,
+        status: Status, message: str, ran: Ran | None = None,
+    ) -> None:  # fmt: skip
+        self._story, self.plan, self.jumps, self.context = story, plan, jumps, context
+        self.status, self.message, self.ran = status, message, ran
+
+    @property
+    def story(self) -> Story:
+        if self._story is None:
+            assert self.ran is not None
+            self._story = Story([self.ran.segment()])
+        return self._story
 
     @property
     def segments(self) -> list[Segment]:
@@ -45,6 +55,10 @@ class Source(NamedTuple):
         """With all its constraints."""
         return full_system(self.segments[-1].work.assembly.system)
 
+    def block(self, name: str) -> np.ndarray | None:
+        """A part of the solution, if it is there without further ado."""
+        return None if self.ran is None else self.ran.rows(name)
+
 
 def make_solution(
     story: Story, plan: Plan, jumps: Jumps | None = None, context: Callable[[Segment], Any] | None = None
@@ -54,7 +68,18 @@ def make_solution(
     ``context`` makes from the first segment what `Solution.check` needs to know.
     """
     status, error = _status(story)
-    return Solution.made_of(Source(story, plan, jumps, status, _message(story, status, error), context), _FIELDS)
+    message = _message(story, status, error)
+    return Solution.made_of(Source(story, plan, jumps, context, status, message), _FIELDS)
+
+
+def solution_of(ran: Ran, plan: Plan, context: Callable[[Segment], Any]) -> Solution:
+    """The same for a run in one call."""
+    if ran.result is not None:
+        return make_solution(Story([ran.segment()]), plan, None, context)
+    simple = ran if not released_names(ran.work.assembly.system) else None
+    story = None if simple is not None else Story([ran.segment()])
+    source = Source(story, plan, None, context, Status.SUCCESS, Status.SUCCESS.message, simple)
+    return Solution.made_of(source, _FIELDS)
 
 
 def _times(source: Source) -> np.ndarray:

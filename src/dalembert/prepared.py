@@ -16,7 +16,7 @@ from dalembert.initial import redundancy
 from dalembert.integrators.base import Integrator, as_method
 from dalembert.integrators.bdf import BDF
 from dalembert.integrators.radau import Radau
-from dalembert.joined import make_solution
+from dalembert.joined import make_solution, solution_of
 from dalembert.model.released import chosen, with_released
 from dalembert.model.system import System
 from dalembert.numerics.compiled import integrate
@@ -31,7 +31,7 @@ from dalembert.runtime.prepare import as_projection, check_pair
 from dalembert.runtime.progress import progress_bar
 from dalembert.runtime.redundancy import refusal
 from dalembert.runtime.restore import restore
-from dalembert.runtime.segments import Follow, Segment, Start, Story, in_turn, run_segments
+from dalembert.runtime.segments import Follow, Segment, Start, in_turn, run_segments
 from dalembert.solution import Drift, Solution
 from dalembert.status import OptionError, RedundantError
 
@@ -87,7 +87,6 @@ class Prepared:
         )
         self._begins_with = with_released(system, chosen(system, released) if len(released) else ())
         self._direct: Direct | None = None
-        self._by_python = False  # known not to be `Direct`
 
     def __call__(
         self,
@@ -112,6 +111,10 @@ class Prepared:
         if parameters is not None:
             p = system.parameters.vector({**system.parameters.as_dict(p), **parameters})
         values = {**system.initial_values(q0, v0), "r": r0, "w": w0, "s": s0}
+        if self._direct is not None:
+            ran = self._direct.run(values, p)
+            if ran is not None:
+                return solution_of(ran, plan, self._context)
         automatic, reason, chosen_now = None, "start", self._method
         if chosen_now is None:
             projection, fixed = self.options["projection"], plan.h is not None
@@ -126,11 +129,14 @@ class Prepared:
             self._begins_with, method, formulation, the_projection, p, plan.t0, values, self.options["initial"],
             self._first_step, reason=reason, **watch,
         )  # fmt: skip
+        if self._direct is None and (found := self._in_one_call(start)) is not None:
+            ran = found.run(values, p)
+            if ran is not None:
+                return solution_of(ran, plan, self._context)
         try:
-            story, jumps = self._run(start, automatic)
+            return self._by_segments(start, automatic)
         except RedundantError:  # before the first step
             return self._without_surplus(p, q0, v0, {"r": r0, "w": w0, "s": s0})
-        return make_solution(story, plan, jumps, self._context)
 
     def __repr__(self) -> str:
         t0, t1 = self.t_span
@@ -154,23 +160,20 @@ class Prepared:
             known[key] = the_method, formulation, as_projection(projection, system, formulation, the_method)
         return known[key]
 
-    def _run(self, start: Start, automatic: Automatic | None) -> tuple[Story, Jumps | None]:
-        plan, progress = self._plan, self.options["progress"]
-        if self._direct is None and not self._by_python:
-            self._direct = direct(start, plan)
-        if self._direct is not None and not progress:
-            segment = self._direct.run(start)
-            if segment is not None:
-                return Story([segment]), None
-        jumps = Jumps(plan)
+    def _in_one_call(self, start: Start) -> Direct | None:
+        """How to make runs in one call, once everything is compiled."""
+        if self._method is not None and not self.options["progress"]:
+            self._direct = direct(start, self._plan)
+        return self._direct
+
+    def _by_segments(self, start: Start, automatic: Automatic | None) -> Solution:
+        """The run with Python's help."""
+        plan, jumps = self._plan, Jumps(self._plan)
         follow: Follow = jumps.follow if automatic is None else in_turn(jumps.follow, automatic.follow)
         integrate()  # compiled once per machine: not part of the run's time
-        with progress_bar(progress, plan.t0, plan.t1, self.system.name) as tick:
+        with progress_bar(self.options["progress"], plan.t0, plan.t1, self.system.name) as tick:
             story = run_segments(start, plan, follow, tick, jumps.begin)
-        if self._direct is None:  # by now everything is compiled
-            self._direct = direct(start, plan)
-            self._by_python = self._direct is None
-        return story, jumps
+        return make_solution(story, plan, jumps, self._context)
 
     def _without_surplus(self, p: np.ndarray, q0: Any, v0: Any, more: dict[str, Any]) -> Solution:
         """The run without constraints that follow from others, and then with their share of the reactions."""

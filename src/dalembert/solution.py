@@ -134,37 +134,42 @@ class Solution:
         """True if the run reached its end or a terminal event."""
         return self.status.ok
 
+    def _part(self, name: str) -> np.ndarray:
+        known = self.__dict__
+        block = None if "parts" in known else known["_source"].block(name)
+        return self.parts[name] if block is None else block
+
     @property
     def q(self) -> np.ndarray:
-        return self.parts["q"]
+        return self._part("q")
 
     @property
     def v(self) -> np.ndarray:
-        return self.parts["v"]
+        return self._part("v")
 
     @property
     def a(self) -> np.ndarray:
-        return self.parts["a"]
+        return self._part("a")
 
     @property
     def r(self) -> np.ndarray:
-        return self.parts["r"]
+        return self._part("r")
 
     @property
     def w(self) -> np.ndarray:
-        return self.parts["w"]
+        return self._part("w")
 
     @property
     def s(self) -> np.ndarray:
-        return self.parts["s"]
+        return self._part("s")
 
     @property
     def lam(self) -> np.ndarray:
-        return self.parts["lam"]
+        return self._part("lam")
 
     @property
     def mu(self) -> np.ndarray:
-        return self.parts["mu"]
+        return self._part("mu")
 
     def __call__(self, t: Any) -> State:
         """Dense output: the solution at ``t`` (scalar or (m,)), about as accurate as the steps.

@@ -106,7 +106,7 @@ class Status(IntEnum):
     @property
     def ok(self) -> bool:
         """True for a run that ended as asked."""
-        return self in (Status.SUCCESS, Status.EVENT)
+        return self is Status.SUCCESS or self is Status.EVENT
 
 
 @dataclass(frozen=True)

@@ -122,19 +122,23 @@ def lagrange_lanes(typingctx, ratio, nodes, barycentric, out):  # type: ignore[n
 
     def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
         ratio_, at_nodes, at_barycentric, at_out = args
-        real, product, apart = ir.DoubleType(), None, []
+        real, apart, before = ir.DoubleType(), [], []
 
         def number(address, k):  # type: ignore[no-untyped-def]
             place = builder.inttoptr(builder.add(address, ir.Constant(_WORD, 8 * k)), real.as_pointer())
             return _spread(builder, builder.load(place, align=8))
 
         step = builder.fmul(_spread(builder, ratio_), _lanes(builder, at_nodes))
-        x = builder.fadd(step, _spread(builder, ir.Constant(real, 1.0)))
-        for k in range(LANES):
+        one = _spread(builder, ir.Constant(real, 1.0))
+        x = builder.fadd(step, one)
+        for k in range(LANES):  # products of what lies before and behind each factor: quicker than divisions
             apart.append(builder.fsub(x, number(at_nodes, k)))
-            product = apart[k] if product is None else builder.fmul(product, apart[k])
-        for k in range(LANES):
-            row = builder.fdiv(builder.fmul(product, number(at_barycentric, k)), apart[k])
+            before.append(one if k == 0 else builder.fmul(before[k - 1], apart[k - 1]))
+        behind = None
+        for k in reversed(range(LANES)):
+            row = builder.fmul(before[k], number(at_barycentric, k))
+            row = row if behind is None else builder.fmul(row, behind)
+            behind = apart[k] if behind is None else builder.fmul(behind, apart[k])
             place = builder.add(at_out, ir.Constant(_WORD, 8 * LANES * k))
             builder.store(row, builder.inttoptr(place, row.type.as_pointer()), align=8)
         return context.get_dummy_value()

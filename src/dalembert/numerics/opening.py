@@ -35,7 +35,7 @@ from dalembert.numerics.work import _settle
 # positions in the array of blocks: where q, v and a begin, their numbers, and the kernel of q' (0: q' = v)
 Q, V, A, N_Q, N_V, RATE = range(6)
 N_BLOCKS = 6
-CAUTION = 0.2  # a first step that is too long costs more than a few that are too short
+CAUTION, LARGEST_PART = 0.6, 6e-2  # a first step that is too long costs more than a few that are too short
 NOISE = 1e-10  # at smaller tolerances differences of high order may be rounding, not a sign of instability
 
 
@@ -152,7 +152,7 @@ def _first_step(work, t, span, max_step, order, row, rtol, atol, tolerance):  # 
     h = np.sqrt(0.1 / curvature) if curvature > 0.0 else 1e-3 * length
     if order > 1 and curvature > 0.0:
         h = max(h, CAUTION * (0.01 / max(rate, curvature)) ** (1.0 / (order + 1)))
-    return direction * min(h, (1e-2 if order == 1 else 3e-2) * length, max_step)
+    return direction * min(h, (1e-2 if order == 1 else LARGEST_PART) * length, max_step)
 
 
 def _open(run, work, h, row, begun, rtol, atol, scale):  # type: ignore[no-untyped-def]
@@ -188,7 +188,11 @@ def open_here(run, work, row, rtol, atol):  # type: ignore[no-untyped-def]
     False if any of that needs a closer look.
     """
     t, h, span = run.real[T], run.real[H], run.real[T_END] - run.real[T]
-    tolerance = run.real[MULTIPLIER_TOLERANCE]
+    tolerance, total = run.real[MULTIPLIER_TOLERANCE], 0.0
+    for i in range(row.size):
+        total += abs(row[i])
+    if not np.isfinite(total):
+        return False
     stages, allowed = run.whole[N_STAGES], run.real[ALLOWED]
     if _settled(work, stages, t, row, allowed, run.real[STAGE_TOLERANCE], tolerance) != 0:
         return False

@@ -12,7 +12,9 @@ therefore done once for all runs of a `Direct`.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +23,13 @@ from dalembert.integrators.base import Integrator
 from dalembert.numerics import runstate
 from dalembert.numerics.compiled import integrate
 from dalembert.runtime import arguments
-from dalembert.runtime.assembly import Assembly
+from dalembert.runtime.assembly import Assembly, Workspace
 from dalembert.runtime.events import NO_EVENTS
 from dalembert.runtime.plan import Plan
 from dalembert.runtime.prepare import known_assembly, starts_better
-from dalembert.runtime.run import FIRST_SLICE, NOTHING, Options, Slices, configured, finished, outputs
+from dalembert.runtime.run import FIRST_SLICE, NOTHING, Options, Result, Slices, configured, finished, outputs
 from dalembert.runtime.segments import Segment, Start
-from dalembert.runtime.start import initial_row
+from dalembert.runtime.start import DOUBLE, initial_row
 from dalembert.status import Status
 
 
@@ -55,7 +57,7 @@ def direct(start: Start, plan: Plan) -> Direct | None:
     run.real[runstate.ALLOWED] = max(options.atol.tolist()) if start.initial == "check" else -1.0
     run.whole[runstate.OPENS], run.whole[runstate.START_ORDER] = 1, start.method.start_order
     run.whole[runstate.CHUNK_END] = FIRST_SLICE
-    return Direct(assembly, options, run)
+    return Direct(start, assembly, options, run)
 
 
 def _speechless(assembly: Assembly, method: Integrator, formulation: Formulation) -> bool:
@@ -73,34 +75,81 @@ def _speechless(assembly: Assembly, method: Integrator, formulation: Formulation
     return known[key]
 
 
-@dataclass(frozen=True, eq=False)
 class Direct:
-    """Runs from different initial values; ``template`` is one that has not begun."""
+    """Runs that start like ``start``, but from other values; ``template`` is one that has not begun."""
 
-    assembly: Assembly
-    options: Options
-    template: runstate.Run
+    def __init__(self, start: Start, assembly: Assembly, options: Options, template: runstate.Run) -> None:
+        self.start, self.assembly, self.options, self.template = start, assembly, options, template
+        system, layout = assembly.system, assembly.layout
+        # blocks of the row that numbers can be put into as they are
+        self._blocks = {
+            name: (layout.slice(name), (system.sizes[name],))
+            for name in ("q", "v", "r") if name != "q" or system.space.flat
+        }  # fmt: skip
+        self._required = [name for name in ("q", "r") if system.sizes[name]]
+        self._advance = integrate()
 
-    def run(self, start: Start) -> Segment | None:
-        """The run from a start, done; None if Python has to look at it."""
+    def run(self, values: Mapping[str, Any], p: np.ndarray) -> Ran | None:
+        """A run from initial values by name, done; None if Python has to look at them."""
         begin = time.perf_counter()
         assembly, options = self.assembly, self.options
-        row = initial_row(assembly.system, assembly.layout, **start.values)
-        work, run, output = assembly.workspace(start.p), self.template.again(), outputs(assembly.layout.n, options)
+        row = self._row(values)
+        work, run, output = assembly.workspace(p), self.template.again(), outputs(assembly.layout.n, options)
         begun = time.perf_counter()
         try:
-            status = integrate()(
+            status = self._advance(
                 run.block, work.block, row, options.rtol, options.atol, NOTHING, run.t_eval, run.seeds, *output
             )
         except KeyboardInterrupt:
             status = int(Status.INTERRUPTED)
-        done = time.perf_counter()
         if status == runstate.NOT_OPENED:
             return None
-        if status == runstate.SUCCESS:
-            result = finished(status, run, output)
-        else:
-            slices = Slices(work, start.formulation, options, run, output)
-            result = slices.go_on(slices.attend(status))
-            done = time.perf_counter()
-        return Segment(start, work, options, NO_EVENTS, row, None, options.t1, begun - begin, done - begun, result)
+        ran = Ran(self, values, work, run, output, row, begun - begin, time.perf_counter() - begun)
+        if status != runstate.SUCCESS:
+            slices = Slices(work, self.start.formulation, options, run, output)
+            ran.result = slices.go_on(slices.attend(status))
+            ran.run_time = time.perf_counter() - begun
+        return ran
+
+    def _row(self, values: Mapping[str, Any]) -> np.ndarray:
+        """As `initial_row`, whose place it takes for arrays of numbers; compiled code sees whether they are finite."""
+        row = np.zeros(self.assembly.layout.n)
+        for name, x in values.items():
+            if type(x) is np.ndarray and name in self._blocks and x.dtype == DOUBLE:
+                place, shape = self._blocks[name]
+                if x.shape == shape:
+                    row[place] = x
+                    continue
+            elif x is None and name not in self._required:
+                continue
+            return initial_row(self.assembly.system, self.assembly.layout, **values)
+        return row
+
+
+@dataclass(eq=False, slots=True)
+class Ran:
+    """A run that a `Direct` has made."""
+
+    direct: Direct
+    values: Mapping[str, Any]
+    work: Workspace
+    state: runstate.Run
+    output: runstate.Output
+    row0: np.ndarray
+    prepare_time: float
+    run_time: float
+    result: Result | None = None  # if it was not a success at once
+
+    def rows(self, name: str) -> np.ndarray:
+        """A block of the rows stored."""
+        n = self.state.whole.item(runstate.STORED)
+        return self.output.rows[:n, self.work.assembly.layout.slice(name)]
+
+    def segment(self) -> Segment:
+        """The same as other runs have it."""
+        result = self.result or finished(runstate.SUCCESS, self.state, self.output)
+        start = replace(self.direct.start, values=self.values, p=self.work.p)
+        options = self.direct.options
+        return Segment(
+            start, self.work, options, NO_EVENTS, self.row0, None, options.t1, self.prepare_time, self.run_time, result
+        )
