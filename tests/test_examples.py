@@ -51,7 +51,8 @@ def test_example_numbers():
     space = runpy.run_path(str(EXAMPLES / "friction.py"))
     assert abs((space["sol"].q[-1] ** 2).sum() ** 0.5 - space["exact"]) < 1e-6
     space = runpy.run_path(str(EXAMPLES / "events.py"))
-    assert abs(space["sol"].t_events[1] - [2, 4, 6]).max() < 1e-6
+    # v[0] has a triple zero there, -g^2 tau^3 / 2: rounding errors of v alone move it by (eps / 94)^(1/3) = 1.3e-6
+    assert abs(space["sol"].t_events[1] - [2, 4, 6]).max() < 5e-6
     assert runpy.run_path(str(EXAMPLES / "bouncing_and_breaking.py"))["error"] < 1e-12
 
 

@@ -42,6 +42,7 @@ from dalembert.numerics.runstate import (
     KINKED,
     LANE_KERNEL,
     LANE_WORK,
+    LANES_AT,
     LAST_RATE,
     LENGTH,
     MADE,
@@ -67,19 +68,34 @@ HOPELESS = 1e3  # an error that they will not make small
 MEMORY = 5.0  # steps, about, in the means of contractions and step sizes
 SLOW, IRRELEVANT = 0.5, 1e-3  # contraction that leaves more than the last change; changes that may be rounding
 G7, G6, G5, G4, BEGINNING = 2, 3, 4, 5, 6  # lanes of an end
+LAST = LANES - 1  # lane of the last stage
+NOISE = 4 * float(np.finfo(float).eps)
 UNLIKE = 20.0  # times g_6 and g_7: polynomials that differ by more where they meet belong to different motions
 
 
 def lanes_size(n_moved: int, nv: int, nr: int, ambient: bool, n_data: int) -> tuple[int, int]:
-    """Numbers in Run.lanes: work spaces for steps and for points between them, and for the latter x and d; and those of
-    one work space."""
+    """Numbers in Run.lanes: the formula, work spaces for steps and for points between them, and for the latter x and d,
+    with room to move for `align`; and those of one work space."""
     size = work_size(n_moved, nv, nr, ambient)
-    return 2 * size + 2 * (n_moved + nv + nr) + n_data, size
+    return LANES + FORMULA + 2 * size + 2 * (n_moved + nv + nr) + n_data, size
 
 
 def work_size(n_moved: int, nv: int, nr: int, ambient: bool) -> int:
-    """Numbers in a work space: a matrix, the arguments of the kernel, three sets of rates, three ends."""
-    return LANES * (LANES + 1 + n_moved + nv + nr + 6 * (nv + nr + (n_moved if ambient else 0)))
+    """Numbers in a work space: a matrix, the arguments of the kernel, three sets of rates, an end, velocities."""
+    vectors = LANES + 1 + n_moved + nv + nr + 4 * (nv + nr + (n_moved if ambient else 0))
+    return LANES * (vectors + -(-nv // LANES))
+
+
+@inner
+def align(run):  # type: ignore[no-untyped-def]
+    """Begin Run.lanes, with the formula, where vectors do not cross the lines of the cache: half the time to load one.
+
+    Run.lanes are nowhere in particular, and copies of a run elsewhere; where it began is in Run.whole.
+    """
+    beyond = run.lanes.ctypes.data % (8 * LANES)
+    run.whole[LANES_AT] = (8 * LANES - beyond) // 8 % LANES
+    for i in range(FORMULA):
+        run.lanes[run.whole[LANES_AT] + i] = run.formula[i]
 
 
 @inner
@@ -91,14 +107,18 @@ def put(values, first, n, out, start):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def last_change(run, w, h, end, before, nv, which):  # type: ignore[no-untyped-def]
-    """What a sweep has changed in the velocities at the end of the step, in units of a tolerance.
+def change_size(run, nv, which):  # type: ignore[no-untyped-def]
+    """What a sweep has changed in the velocities at the end of the step (Run.estimate), in units of a tolerance.
 
     That of the last step, or that of a point between steps.
     """
-    for i in range(nv):
-        run.estimate[i] = h * (w[end + LANES * i] - w[before + LANES * i])
     return run.real[ESTIMATE_SCALE] * weighted_norm(run.estimate, run.weights[which], run.places[AT_V], nv)
+
+
+@inlined
+def beyond_rounding(change, size):  # type: ignore[no-untyped-def]
+    """|change| of something of a size, less what is rounding."""
+    return max(abs(change) - NOISE * abs(size), 0.0)
 
 
 @inlined
@@ -120,7 +140,10 @@ def evaluate_stages(run, d, x, h):  # type: ignore[no-untyped-def]
     run.whole[SWEPT] = run.whole[STEPS] + 1
     run.real[FORMER_ERROR] = 0.0
     planned = run.whole[SWEEPS] if run.whole[HELD] > 0 else run.whole[SWEEPS] + LANES - 1
-    w = run.lanes[: run.whole[LANE_WORK]]
+    if run.whole[LANES_AT] < 0:
+        align(run)
+    begin = run.whole[LANES_AT] + FORMULA
+    w = run.lanes[begin : begin + run.whole[LANE_WORK]]
     code, run.whole[MADE], run.real[LAST_RATE] = iterate(run, w, d, x, h, run.whole[HELD], planned, MOST_MORE, 1.0, 0)
     return code
 
@@ -129,9 +152,11 @@ def evaluate_stages(run, d, x, h):  # type: ignore[no-untyped-def]
 def step_to(run, multipliers, t0, row, t, out):  # type: ignore[no-untyped-def]
     """q, v and r at t by a step from a row at t0, into a row. Returns a code of newton()."""
     nv, nr, ny, past = run.places[N_V], run.places[N_R], run.whole[N_MOVED], run.whole[N_PAST]
-    begin = 2 * run.whole[LANE_WORK]
-    w, x = run.lanes[run.whole[LANE_WORK] : begin], run.lanes[begin : begin + 2 * (ny + nv + nr)]
-    d, known = run.lanes[begin + x.size :], data(multipliers.newton)
+    if run.whole[LANES_AT] < 0:
+        align(run)
+    begin = run.whole[LANES_AT] + FORMULA + 2 * run.whole[LANE_WORK]
+    w, x = run.lanes[begin - run.whole[LANE_WORK] : begin], run.lanes[begin : begin + 2 * (ny + nv + nr)]
+    d, known = run.lanes[begin + x.size : run.lanes.size - LANES + run.whole[LANES_AT]], data(multipliers.newton)
     d[0], d[1] = t, t - t0
     for i in range(N_NUMBERS):  # not used, but they are to be numbers: see `mix`
         d[2 + i] = 0.0
@@ -162,7 +187,7 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
     before, 0 if there is none. Returns a code of newton(), the number of the set of rates made, and the last
     contraction of changes.
     """
-    start, f, in_d = w.ctypes.data, run.formula.ctypes.data, d.ctypes.data
+    start, f, in_d = w.ctypes.data, run.lanes.ctypes.data + 8 * run.whole[LANES_AT], d.ctypes.data
     nv, nr, ny, ambient = run.places[N_V], run.places[N_R], run.whole[N_MOVED], run.whole[AMBIENT] == 1
     n = nv + nr + (ny if ambient else 0)
     row = 2 + N_NUMBERS  # the last row in d
@@ -173,16 +198,13 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
     y = V + LANES * nv
     ring = y + LANES * ny  # of three sets of rates: of v, r, and of Q if it is ambient
     end = ring + 3 * LANES * n
-    before = end + LANES * n
-    forces = nv + nr  # rates that jump where a force does
-    expected = before + LANES * n + BEGINNING
+    before = end + LANES * n  # velocities at the end of the step, one sweep ago
     first = held % 3 + 1
     second = first % 3 + 1
     new, old = ring + LANES * n * (first - 1), ring + LANES * n * (second - 1)
     if held > 0:
         lagrange_lanes(h / (run.nodes[1] - run.nodes[2]), f, f + 8 * BARYCENTRIC, start)
         mix(n, start + 8 * (ring + LANES * n * (held - 1)), start, 1.0, in_d, 0.0, 0.0, f, start + 8 * new)
-        mix(forces, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * (expected - BEGINNING))
     else:  # rates at the beginning of the step
         for j in range(LANES):
             w[c + j] = 0.0
@@ -198,12 +220,6 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
         w[c + j] = run.formula[C + j]
     done, most, former, error, rate = 0, planned, 0.0, 0.0, 0.0
     while done < most:
-        if planned - 2 <= done < planned:
-            end, before = before, end
-            rows = n if done == planned - 1 else nv  # one earlier, for the contraction
-            mix(rows, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * end)
-            if done == planned - 1 and done > 0:
-                error = last_change(run, w, h, end, before, nv, which)
         mix(nv, start + 8 * new, f + 8 * A, h, in_d + 8 * at_v, 1.0, 0.0, f, start + 8 * V)
         if nr > 0:
             mix(nr, start + 8 * (new + LANES * nv), f + 8 * A, h, in_d + 8 * at_r, 1.0, 0.0, f, start + 8 * r)
@@ -211,6 +227,13 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
             mix(ny, start + 8 * (new + LANES * (nv + nr)), f + 8 * A, h, in_d + 8 * at_q, 1.0, 0.0, f, start + 8 * y)
         else:
             mix(ny, start + 8 * new, f + 8 * AA, h * h, in_d + 8 * at_v, 0.0, h, f, start + 8 * y)
+        if done >= planned - 2 and done < planned:  # the last stage is the end of the step
+            for i in range(nv):
+                last = w[V + LANES * i + LAST]
+                run.estimate[i] = beyond_rounding(last - w[before + i], last)
+                w[before + i] = last
+            if done == planned - 1 and done > 0:
+                error = change_size(run, nv, which)
         new, old = old, new
         first, second = second, first
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
@@ -218,9 +241,11 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
         done += 1
         if done < planned:
             continue
-        end, before = before, end
         mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * end)
-        former, error = error, last_change(run, w, h, end, before, nv, which)
+        for i in range(nv):
+            last = w[V + LANES * i + LAST]
+            run.estimate[i] = beyond_rounding(h * w[end + LANES * i] - (last - d[at_v + i]), last)
+        former, error = error, change_size(run, nv, which)
         rate = error / former if former > 0.0 else 0.0
         if not (error > goal or (rate > SLOW and error > IRRELEVANT)) or not error < HOPELESS:
             break
@@ -233,24 +258,27 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
     # what is left of changes that contract slowly is more than the last of them
     worse = 1.0 if not rate > SLOW or error <= IRRELEVANT else rate / (1.0 - rate) if rate < 0.999 else HOPELESS
     total, half, gap, kinked = 0.0, ny + nv + nr, 0.0, run.whole[KINKED] == 1
-    if held > 0:
-        gap = run.formula[C]
-    else:
-        expected = end + BEGINNING
+    expected = end + BEGINNING
+    if held > 0:  # by the polynomial of the last step, whose last stage is where they meet
+        gap, expected = run.formula[C], ring + LANES * n * (held - 1) + LAST
     for i in range(nv + nr):
         at = LANES * i
         x[ny + i] = h * w[end + at]
-        changed = worse * abs(w[end + at] - w[before + at])
-        x[half + ny + i] = abs(h) * (changed + missed(w, end + at, expected + at, gap, kinked))
+        last, begin = w[V + at + LAST], d[at_v + i]
+        if i >= nv:
+            last, begin = w[r + at - LANES * nv + LAST], d[at_r + i - nv]
+        changed = worse * beyond_rounding(x[ny + i] - (last - begin), last)
+        x[half + ny + i] = changed + abs(h) * missed(w, end + at, expected + at, gap, kinked)
         total += x[ny + i]
     for i in range(ny):
+        last = w[y + LANES * i + LAST]
         if ambient:
-            at = LANES * (nv + nr + i)
-            x[i] = h * w[end + at]
-            changed = worse * abs(w[end + at] - w[before + at])
-            x[half + i] = abs(h) * (changed + missed(w, end + at, end + at + BEGINNING, 0.0, kinked))
+            at = end + LANES * (nv + nr + i)
+            x[i] = h * w[at]
+            changed = worse * beyond_rounding(x[i] - (last - d[at_q + i]), last)
+            x[half + i] = changed + abs(h) * missed(w, at, at + BEGINNING, 0.0, kinked)
         else:
-            at = LANES * i + 1
-            x[i], x[half + i] = h * (d[at_v + i] + h * w[end + at]), worse * h * h * (w[end + at] - w[before + at])
+            x[i] = h * (d[at_v + i] + h * w[end + LANES * i + 1])
+            x[half + i] = worse * beyond_rounding(x[i] - last, last)
         total += x[i]
     return (CONVERGED if np.isfinite(total) else NOT_FINITE), first, rate

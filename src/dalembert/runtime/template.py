@@ -82,7 +82,7 @@ def _make_template(
         formula, n_data = method.formula(), int(assembly.step.d.numel())
         n_lanes, whole[runstate.LANE_WORK] = sweeps.lanes_size(system.nq, system.nv, system.nr, ambient, n_data)
         whole[runstate.SWEEPS], whole[runstate.N_MOVED], whole[runstate.AMBIENT] = method.n_sweeps, system.nq, ambient
-        whole[runstate.KINKED] = int(kinked(system))
+        whole[runstate.KINKED], whole[runstate.LANES_AT] = int(kinked(system)), -1
     opening = np.zeros((2, n), dtype=np.int64)
     if system.nq:  # numbers of a rotation count in absolute terms
         opening[0, layout.slice("q")] = ~system.space.unbounded
