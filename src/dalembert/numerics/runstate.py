@@ -61,8 +61,8 @@ EVENTS_PER_STEP = 2 * EVENT_PIECES  # of one function, at most
 (
     T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL, FACTORED_AT,
     ESTIMATE_SCALE, SPACING, ROUNDING, FORMER_ERROR, ESTIMATED, CONTRACTION, LAST_RATE, LENGTH, ALLOWED, MOST_RTOL,
-    MOST_ATOL, SHARE,
-) = range(23)  # fmt: skip
+    MOST_ATOL, LOW_TERMS, HIGH_TERMS, HELD_LOW, HELD_HIGH, SHARE,
+) = range(27)  # fmt: skip
 N_ORDERS = 8  # orders 0 to 7, whose estimates are weighted by real[SHARE], real[SHARE + 1], ...
 N_REAL = SHARE + N_ORDERS
 # positions in Run.whole

@@ -10,8 +10,8 @@ kernel that evaluates accelerations and rates at `LANES` states in one pass (see
 
 Where q' is not v, on a group, the rates k = q' of the stored numbers are iterated, too: Q = q + h A k; and so are those
 of r. Sweeps begin with the polynomials through the rates of the last step, extrapolated; each of them gains an order,
-up to that of the collocation method. In the first step, where there is nothing to extrapolate, there are `LANES` - 1
-more of them.
+up to that of the collocation method. (Terms of high degree that would only grow are left out.) In the first step,
+where there is nothing to extrapolate, there are `LANES` - 1 more of them.
 
 Two estimates of the error are added. What the last sweep has changed; if that is too large although sweeps contract, a
 few more are made, which is less than to begin the step anew. And what the polynomials miss, which sweeps do not show:
@@ -39,12 +39,16 @@ from dalembert.numerics.runstate import (
     ESTIMATE_SCALE,
     FORMER_ERROR,
     HELD,
+    HELD_HIGH,
+    HELD_LOW,
+    HIGH_TERMS,
     KINKED,
     LANE_KERNEL,
     LANE_WORK,
     LANES_AT,
     LAST_RATE,
     LENGTH,
+    LOW_TERMS,
     MADE,
     N_MOVED,
     N_NUMBERS,
@@ -70,6 +74,8 @@ SLOW, IRRELEVANT = 0.5, 1e-3  # contraction that leaves more than the last chang
 G7, G6, G5, G4, BEGINNING = 2, 3, 4, 5, 6  # lanes of an end
 LAST = LANES - 1  # lane of the last stage
 NOISE = 4 * float(np.finfo(float).eps)
+ELEVEN_SIXTHS, FIVE_SIXTHS, THIRTEEN_SEVENTHS, SIX_SEVENTHS = 11 / 6, 5 / 6, 13 / 7, 6 / 7
+TOO_LARGE = 3.0  # terms of an extrapolation, compared with those of lower degree
 UNLIKE = 20.0  # times g_6 and g_7: polynomials that differ by more where they meet belong to different motions
 
 
@@ -130,11 +136,37 @@ def missed(w, at, before, gap, kinked):  # type: ignore[no-untyped-def]
     return abs(w[at + G7]) * ((high / low) ** 2 if high < low and not kinked else 1.0) + gap * max(jump, 0.0)
 
 
+@inlined
+def legendre(x):  # type: ignore[no-untyped-def]
+    """P_4 to P_7 at x."""
+    z = x * x
+    p4, p5 = (4.375 * z - 3.75) * z + 0.375, ((7.875 * z - 8.75) * z + 1.875) * x
+    p6 = ELEVEN_SIXTHS * x * p5 - FIVE_SIXTHS * p4
+    return p4, p5, p6, THIRTEEN_SEVENTHS * x * p6 - SIX_SEVENTHS * p5
+
+
+@inner
+def leave_out(run, w, ratio, work):  # type: ignore[no-untyped-def]
+    """Take terms of degree 6 and 7 out of an extrapolation (the matrix at the beginning of w) if they would be so much
+    larger than those of degree 4 and 5 that they say nothing about the next step. ``work``: where w is free."""
+    p4, p5, p6, p7 = legendre(1.0 + 2.0 * ratio)
+    if (p6 * p6 + p7 * p7) * run.real[HELD_HIGH] <= TOO_LARGE**2 * (p4 * p4 + p5 * p5) * run.real[HELD_LOW]:
+        return
+    at_6, at_7 = w[work : work + LANES], w[work + LANES : work + 2 * LANES]
+    for j in range(LANES):
+        p4, p5, at_6[j], at_7[j] = legendre(1.0 + 2.0 * ratio * run.formula[C + j])
+    for k in range(LANES):
+        g6, g7 = run.formula[END + LANES * k + G6], run.formula[END + LANES * k + G7]
+        for j in range(LANES):
+            w[LANES * k + j] -= g6 * at_6[j] + g7 * at_7[j]
+
+
 @inner
 def evaluate_stages(run, d, x, h):  # type: ignore[no-untyped-def]
     """Changes of (q, v, r) in a step and their errors, into x. Returns a code of newton()."""
     if run.whole[SWEPT] > 0 and run.whole[SWEPT] == run.whole[STEPS]:  # the last attempt was accepted
         run.whole[HELD] = run.whole[MADE]
+        run.real[HELD_LOW], run.real[HELD_HIGH] = run.real[LOW_TERMS], run.real[HIGH_TERMS]
         run.real[CONTRACTION] += (run.real[LAST_RATE] - run.real[CONTRACTION]) / MEMORY
         run.real[LENGTH] += (abs(run.nodes[1] - run.nodes[2]) - run.real[LENGTH]) / MEMORY
     run.whole[SWEPT] = run.whole[STEPS] + 1
@@ -203,7 +235,9 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
     second = first % 3 + 1
     new, old = ring + LANES * n * (first - 1), ring + LANES * n * (second - 1)
     if held > 0:
-        lagrange_lanes(h / (run.nodes[1] - run.nodes[2]), f, f + 8 * BARYCENTRIC, start)
+        ratio = h / (run.nodes[1] - run.nodes[2])
+        lagrange_lanes(ratio, f, f + 8 * BARYCENTRIC, start)
+        leave_out(run, w, ratio, end)
         mix(n, start + 8 * (ring + LANES * n * (held - 1)), start, 1.0, in_d, 0.0, 0.0, f, start + 8 * new)
     else:  # rates at the beginning of the step
         for j in range(LANES):
@@ -261,6 +295,13 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
     expected = end + BEGINNING
     if held > 0:  # by the polynomial of the last step, whose last stage is where they meet
         gap, expected = run.formula[C], ring + LANES * n * (held - 1) + LAST
+    low, high = 0.0, 0.0
+    for i in range(nv):
+        at, weight = end + LANES * i, run.weights[which, run.places[AT_V] + i]
+        low += weight * weight * (w[at + G4] ** 2 + w[at + G5] ** 2)
+        high += weight * weight * (w[at + G6] ** 2 + w[at + G7] ** 2)
+    if which == 0:
+        run.real[LOW_TERMS], run.real[HIGH_TERMS] = low, high
     for i in range(nv + nr):
         at = LANES * i
         x[ny + i] = h * w[end + at]
