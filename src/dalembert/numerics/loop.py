@@ -89,6 +89,7 @@ from dalembert.numerics.step import (
 )
 
 SHORT = 0.25  # of the last steps: one that is shorter makes us look for a loss of rank ahead
+SWEEPS_SHRINK = 0.5  # after sweeps that diverge
 CLOSE = 0.1  # smallest singular value of the constraints, scaled by their sizes at the start, that means one
 
 
@@ -193,7 +194,8 @@ def _integrate(  # type: ignore[no-untyped-def]
                 run.whole[IN_A_ROW] += 1
                 run.whole[LAST_CAUSE] = 0 if np.isfinite(error) else NOT_FINITE
                 if run.whole[IN_A_ROW] <= 2 and np.isfinite(error):
-                    ratio = max(SHRINK_LIMIT, RETRY_SAFETY * factor_for(error, k, 1.5))
+                    least = SHRINK_LIMIT if run.whole[LANE_KERNEL] == 0 else SWEEPS_SHRINK
+                    ratio = max(least, RETRY_SAFETY * factor_for(error, k, 1.5))
                 else:
                     ratio = NEWTON_SHRINK
                     run.whole[ORDER] = max(1, k - 1) if run.whole[IN_A_ROW] < 5 else 1
