@@ -1,9 +1,10 @@
-"""What a warm call of `solve` costs besides its steps, on short runs of problems of the collection.
+"""What a warm call costs besides its steps, on short runs of problems of the collection.
 
     python benchmarks/calls.py [--models NAME ...] [--rounds N]
 
-Every call has other tolerances and another end time than the one before. Times are the fastest of many calls,
-in microseconds; beside them that of a loop in plain Python, to compare machines with.
+Every call of `solve` has other tolerances and another end time than the one before; beside it is a call of what
+`prepare` returns, with its end read, too. Times are the fastest of many calls, in microseconds; beside them that of a
+loop in plain Python, to compare machines with.
 """
 
 # ruff: noqa: E402  (thread counts have to be set before NumPy is imported)
@@ -27,6 +28,7 @@ import dalembert as da
 from dalembert.table import print_table
 
 METHODS: dict[str, tuple[Any, str | None]] = {
+    "Iterated": (da.Iterated(), None),
     "Explicit(8)": (da.Explicit(8), None),
     "BDF": (da.BDF(), None),
     "Radau(3), index-2": (da.Radau(stages=3), "index-2"),
@@ -36,7 +38,7 @@ SHORT = 1e-3  # of the time span of the problem
 
 
 def measure(model: Model, method: Any, formulation: str | None, rounds: int) -> list[Any]:
-    """Steps, and microseconds of the call, of what comes before the run, and of the run."""
+    """Steps, and microseconds of the call, of what comes before the run, of the run, and of a prepared call."""
     best = np.full(3, np.inf)
     steps = 0
     for i in range(rounds):
@@ -52,7 +54,17 @@ def measure(model: Model, method: Any, formulation: str | None, rounds: int) -> 
         if i:
             best = np.minimum(best, [whole, sol.stats.compile_time, sol.stats.wall_time])
         steps = sol.stats.steps
-    return [steps, *(1e6 * best)]
+    run = da.prepare(
+        model.system, (0.0, SHORT * model.t_end), method=method, formulation=formulation, rtol=1e-5, atol=1e-5,
+        t_eval=[SHORT * model.t_end],
+    )  # fmt: skip
+    prepared = np.inf
+    for i in range(rounds + 1):
+        start = time.perf_counter()
+        sol = run(model.q0, model.v0)
+        reached = sol.success and sol.q[-1] is not None and sol.v[-1] is not None
+        prepared = min(prepared, time.perf_counter() - start) if i and reached else prepared
+    return [steps, *(1e6 * best), 1e6 * prepared]
 
 
 def reference() -> float:
@@ -78,8 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         model = MODELS[name]()
         for label, (method, formulation) in METHODS.items():
             lines.append([name, label, *measure(model, method, formulation, options.rounds)])
-    head = ["problem", "method", "steps", "call [us]", "before the run", "run"]
-    print_table("warm calls of solve", head, lines, digits=3)
+    head = ["problem", "method", "steps", "solve [us]", "before the run", "run", "prepared"]
+    print_table("warm calls", head, lines, digits=3)
     return 0
 
 

@@ -29,6 +29,7 @@ EXPECTED = {
     "baumgarte": "too large",
     "general_linear": "not zero-stable",
     "hht": "of order 2.0 2.0",
+    "many_runs": "the same as solve: True",
     "nonstiff": "the energy error grows: False",
     "consistency": "unique reactions: rope",
     "heavy_top": "error below the tolerance: True",

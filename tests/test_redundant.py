@@ -262,6 +262,15 @@ def test_equal_lengths_at_the_dead_point(options: Any) -> None:
     assert ("fixed" in sol.stats.warnings[0]) == ("h" in options)
 
 
+@pytest.mark.parametrize("k", np.arange(5.0, 10.01, 0.25))
+def test_the_dead_point_is_passed_or_reported(k: float) -> None:
+    """Whatever steps come close to it: on the right branch and with a warning, or with the name of the constraint."""
+    start = da.consistent(CRANK, [1.0, 1.0, -1.0], [1.5, 0, 0], fixed=["crank", "crank'"])
+    sol = da.solve(CRANK, (0, 2), start.q, start.v, rtol=10.0**-k, atol=10.0 ** -(k + 2))
+    np.testing.assert_allclose(sol.q[:, 2], -sol.q[:, 0], atol=1e-6)
+    assert "'slider y'" in (sol.stats.warnings[0] if sol.success else sol.message)
+
+
 def test_a_narrow_gap_is_no_singularity_but_a_long_step_is_told() -> None:
     """Lengths that differ by 1e-4: rod and crank go on turning together; a step of 0.2 jumps the gap instead."""
     start = da.consistent(CRANK, [1.0, 1.0, -1.0], [1.5, 0, 0], fixed=["crank", "crank'"], parameters={"l": 1.0001})

@@ -61,6 +61,9 @@ class Prepared:
         arguments.check_choice("method", method, Integrator, "da.BDF()")
         if formulation is not None:
             arguments.check_choice("formulation", formulation, Formulation, "da.Index1()")
+        projection = options["projection"]
+        if not (projection is None or isinstance(projection, (str, Projection))):
+            raise OptionError(f"projection={projection!r}: give 'default', None or da.Projection(...).")
         n = system.nq + system.nv + system.nr
         rtol = arguments.tolerance("rtol", options["rtol"], n)
         atol = arguments.tolerance("atol", options["atol"], n)
@@ -148,8 +151,6 @@ class Prepared:
         Found out once: later runs get the same objects, which are quicker to find than equal ones.
         """
         system, projection, h = self.system, self.options["projection"], self.options["h"]
-        if not (projection is None or isinstance(projection, (str, Projection))):
-            raise OptionError(f"projection={projection!r}: give 'default', None or da.Projection(...).")
         if h is None and not system.space.flat:
             method = method.for_space(system.space, formulation, self._loosest)
         known: dict[Any, tuple[Integrator, Formulation, Projection | None]] = system.__dict__.setdefault("_choices", {})

@@ -88,7 +88,7 @@ from dalembert.numerics.step import (
     still_good,
 )
 
-SHORT = 0.25  # of the last steps: one that is shorter makes us look for a loss of rank ahead
+SHORT = 0.5  # of the last steps: one that is shorter makes us look for a loss of rank ahead
 SWEEPS_SHRINK = 0.5  # after sweeps that diverge
 CLOSE = 0.1  # smallest singular value of the constraints, scaled by their sizes at the start, that means one
 

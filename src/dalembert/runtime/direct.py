@@ -12,13 +12,14 @@ therefore done once for all runs of a `Direct`.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dalembert.formulations.base import Formulation
+from dalembert.formulations.base import At, Formulation
 from dalembert.integrators.base import Integrator
 from dalembert.numerics import runstate
 from dalembert.numerics.compiled import integrate
@@ -68,11 +69,27 @@ def _speechless(assembly: Assembly, method: Integrator, formulation: Formulation
         system = assembly.system
         known[key] = (
             not (system.ns or system.nphi or assembly.calls_python or formulation.data_size(system))
-            and type(formulation).start is Formulation.start
-            and type(method).start_carried is Integrator.start_carried
+            and _empty(partial(formulation.start, system))
+            and _empty(partial(method.start_carried, system, formulation))
             and type(method).begin is Integrator.begin
         )
     return known[key]
+
+
+class _AskedError(Exception):
+    """Raised by `_never`."""
+
+
+def _never(name: str) -> np.ndarray:
+    raise _AskedError(name)
+
+
+def _empty(values: Callable[[At], Mapping[str, Any]]) -> bool:
+    """True if there are no further initial values, whatever the state is."""
+    try:
+        return not values(_never)
+    except _AskedError:
+        return False
 
 
 class Direct:
