@@ -114,7 +114,7 @@ class Prepared:
         if parameters is not None:
             p = system.parameters.vector({**system.parameters.as_dict(p), **parameters})
         values = {**system.initial_values(q0, v0), "r": r0, "w": w0, "s": s0}
-        if self._direct is not None:
+        if self._method is not None and self._direct is not None:
             ran = self._direct.run(values, p)
             if ran is not None:
                 return solution_of(ran, plan, self._context)
@@ -132,12 +132,12 @@ class Prepared:
             self._begins_with, method, formulation, the_projection, p, plan.t0, values, self.options["initial"],
             self._first_step, reason=reason, **watch,
         )  # fmt: skip
-        if self._direct is None and (found := self._in_one_call(start)) is not None:
-            ran = found.run(values, p)
-            if ran is not None:
-                return solution_of(ran, plan, self._context)
+        known = self._in_one_call(start)
+        ran = None if known is None else known.run(values, p, start.pause, start.look_every)
+        if ran is not None and automatic is None:
+            return solution_of(ran, plan, self._context)
         try:
-            return self._by_segments(start, automatic)
+            return self._by_segments(start if ran is None else ran.segment(), automatic)
         except RedundantError:  # before the first step
             return self._without_surplus(p, q0, v0, {"r": r0, "w": w0, "s": s0})
 
@@ -162,13 +162,16 @@ class Prepared:
         return known[key]
 
     def _in_one_call(self, start: Start) -> Direct | None:
-        """How to make runs in one call, once everything is compiled."""
-        if self._method is not None and not self.options["progress"]:
+        """How to make runs that start like this one in one call, once everything is compiled."""
+        if self.options["progress"]:
+            return None
+        last = self._direct
+        if last is None or (last.start.method, last.start.formulation) != (start.method, start.formulation):
             self._direct = direct(start, self._plan)
         return self._direct
 
-    def _by_segments(self, start: Start, automatic: Automatic | None) -> Solution:
-        """The run with Python's help."""
+    def _by_segments(self, start: Start | Segment, automatic: Automatic | None) -> Solution:
+        """The run with Python's help, or the rest of it behind the first segment."""
         plan, jumps = self._plan, Jumps(self._plan)
         follow: Follow = jumps.follow if automatic is None else in_turn(jumps.follow, automatic.follow)
         integrate()  # compiled once per machine: not part of the run's time

@@ -1,9 +1,10 @@
 """Runs that compiled code makes from the initial values on: one call, and Python only puts down what came of it.
 
-A run that nothing has to be asked about on the way (no events, no method that might change, no numbers that a
-formulation chooses) needs Python neither before its first step: `numerics.opening.open_here` makes the initial values
-complete and finds a first step as `segments.prepare` would, by the same functions. Where it is in doubt about a start,
-it says so, and the way over `segments.prepare` is taken, which has the words for what is wrong.
+A run that nothing has to be asked about on the way (no events, no numbers that a formulation chooses) needs Python
+neither before its first step (unless its method may change, which is asked once it is open):
+`numerics.opening.open_here` makes the initial values complete and finds a first step as `segments.prepare` would, by
+the same functions. Where it is in doubt about a start, it says so, and the way over `segments.prepare` is taken, which
+has the words for what is wrong.
 
 A run of a small mechanism takes as long as a hundred lines of Python. What does not depend on the initial values is
 therefore done once for all runs of a `Direct`.
@@ -29,7 +30,7 @@ from dalembert.runtime.events import NO_EVENTS
 from dalembert.runtime.plan import Plan
 from dalembert.runtime.prepare import known_assembly, starts_better
 from dalembert.runtime.run import FIRST_SLICE, NOTHING, Options, Result, Slices, configured, finished, outputs
-from dalembert.runtime.segments import Segment, Start
+from dalembert.runtime.segments import Pause, Segment, Start
 from dalembert.runtime.start import DOUBLE, initial_row
 from dalembert.status import Status
 
@@ -39,7 +40,7 @@ def direct(start: Start, plan: Plan) -> Direct | None:
     needed, or before the first run has compiled everything."""
     if plan.h is not None or plan.events or plan.discontinuities or start.initial == "project":
         return None
-    if start.pause is not None or start.invariants is not None or start.scale is not None:
+    if start.invariants is not None or start.scale is not None:
         return None
     assembly = known_assembly(start.system, start.method, start.formulation, start.projection)
     if assembly is None or not _speechless(assembly, start.method, start.formulation):
@@ -57,7 +58,8 @@ def direct(start: Start, plan: Plan) -> Direct | None:
     run = configured(assembly, start.method, start.formulation, options)
     run.real[runstate.ALLOWED] = max(options.atol.tolist()) if start.initial == "check" else -1.0
     run.whole[runstate.OPENS], run.whole[runstate.START_ORDER] = 1, start.method.start_order
-    run.whole[runstate.CHUNK_END] = FIRST_SLICE
+    # if there is somebody to be asked, the run is opened and no more
+    run.whole[runstate.CHUNK_END] = FIRST_SLICE if start.pause is None else 0
     return Direct(start, assembly, options, run)
 
 
@@ -106,8 +108,13 @@ class Direct:
         self._required = [name for name in ("q", "r") if system.sizes[name]]
         self._advance = integrate()
 
-    def run(self, values: Mapping[str, Any], p: np.ndarray) -> Ran | None:
-        """A run from initial values by name, done; None if Python has to look at them."""
+    def run(
+        self, values: Mapping[str, Any], p: np.ndarray, pause: Pause | None = None, look_every: int | None = None
+    ) -> Ran | None:
+        """A run from initial values by name, done; None if Python has to look at them.
+
+        ``pause`` and ``look_every`` as in `Start`, if there they are not None either: such a run may not be over.
+        """
         begin = time.perf_counter()
         assembly, options = self.assembly, self.options
         row = self._row(values)
@@ -123,8 +130,10 @@ class Direct:
             return None
         ran = Ran(self, values, work, run, output, row, begun - begin, time.perf_counter() - begun)
         if status != runstate.SUCCESS:
+            if pause is not None:
+                ran.options = options = replace(options, pause=pause, look_every=look_every)
             slices = Slices(work, self.start.formulation, options, run, output)
-            ran.result = slices.go_on(slices.attend(status))
+            ran.result = slices.go_on(slices.attend(status) if pause is None else status)
             ran.run_time = time.perf_counter() - begun
         return ran
 
@@ -156,6 +165,7 @@ class Ran:
     prepare_time: float
     run_time: float
     result: Result | None = None  # if it was not a success at once
+    options: Options | None = None  # if they differ from those of all runs
 
     def rows(self, name: str) -> np.ndarray:
         """A block of the rows stored."""
@@ -165,8 +175,10 @@ class Ran:
     def segment(self) -> Segment:
         """The same as other runs have it."""
         result = self.result or finished(runstate.SUCCESS, self.state, self.output)
-        start = replace(self.direct.start, values=self.values, p=self.work.p)
-        options = self.direct.options
+        options = self.options or self.direct.options
+        start = replace(
+            self.direct.start, values=self.values, p=self.work.p, pause=options.pause, look_every=options.look_every
+        )
         return Segment(
             start, self.work, options, NO_EVENTS, self.row0, None, options.t1, self.prepare_time, self.run_time, result
         )

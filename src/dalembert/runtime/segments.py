@@ -186,27 +186,31 @@ def carry_on(segment: Segment, **changes: Any) -> Start:
 
 
 def run_segments(
-    first: Start, plan: Plan, follow: Follow | None = None, tick: Tick | None = None, begin: Begin | None = None
-) -> Story:
-    """Integrate from start to end, segment by segment.
+    first: Start | Segment, plan: Plan, follow: Follow | None = None, tick: Tick | None = None,
+    begin: Begin | None = None,
+) -> Story:  # fmt: skip
+    """Integrate from start to end, segment by segment; the first one may have been executed already.
 
     Bad input in the first start is refused by an exception; what goes wrong with a later one ends the run. ``begin``
     looks at the first segment before it is executed and may replace its start.
     """
     segments: list[Segment] = []
-    start: Start | None = first
+    start: Start | Segment | None = first
     steps, evaluated = 0, 0
     while start is not None:
-        try:
-            segment = prepare(start, plan, steps, evaluated, segments)
-            other = begin(segment) if begin is not None and not segments else None
-            if other is not None:
-                segment = prepare(other, plan, steps, evaluated, segments)
-        except (ValueError, ArithmeticError) as problem:
-            if not segments:
-                raise
-            return Story(segments, End(Status.RESTART_FAILED, f"{_place(start)}: {problem}"))
-        segment.execute(_shifted(tick, steps))
+        if isinstance(start, Segment):
+            segment = start
+        else:
+            try:
+                segment = prepare(start, plan, steps, evaluated, segments)
+                other = begin(segment) if begin is not None and not segments else None
+                if other is not None:
+                    segment = prepare(other, plan, steps, evaluated, segments)
+            except (ValueError, ArithmeticError) as problem:
+                if not segments:
+                    raise
+                return Story(segments, End(Status.RESTART_FAILED, f"{_place(start)}: {problem}"))
+            segment.execute(_shifted(tick, steps))
         segments.append(segment)
         steps += segment.steps
         start = None
