@@ -22,7 +22,7 @@ from dalembert.runtime import report
 from dalembert.runtime.direct import Ran
 from dalembert.runtime.jumps import Jumps
 from dalembert.runtime.plan import Plan
-from dalembert.runtime.segments import Segment, Story
+from dalembert.runtime.segments import Segment, Start, Story
 from dalembert.solution import PARTS, Drift, Solution, State
 from dalembert.status import SegmentStats, Stats, Status
 
@@ -72,12 +72,14 @@ def make_solution(
     return Solution.made_of(Source(story, plan, jumps, context, status, message), _FIELDS)
 
 
-def solution_of(ran: Ran, plan: Plan, context: Callable[[Segment], Any]) -> Solution:
-    """The same for a run in one call."""
+def solution_of(
+    ran: Ran, plan: Plan, context: Callable[[Segment], Any], start: Start | None = None
+) -> Solution:  # fmt: skip
+    """The same for a run in one call; ``start``: that of the run, if it is known."""
     if ran.result is not None:
-        return make_solution(Story([ran.segment()]), plan, None, context)
+        return make_solution(Story([ran.segment(start)]), plan, None, context)
     simple = ran if not released_names(ran.work.assembly.system) else None
-    story = None if simple is not None else Story([ran.segment()])
+    story = None if simple is not None else Story([ran.segment(start)])
     source = Source(story, plan, None, context, Status.SUCCESS, Status.SUCCESS.message, simple)
     return Solution.made_of(source, _FIELDS)
 

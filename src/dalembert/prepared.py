@@ -134,10 +134,10 @@ class Prepared:
         )  # fmt: skip
         known = self._in_one_call(start)
         ran = None if known is None else known.run(values, p, start.pause, start.look_every)
-        if ran is not None and automatic is None:
-            return solution_of(ran, plan, self._context)
+        if ran is not None and ran.over:
+            return solution_of(ran, plan, self._context, start)
         try:
-            return self._by_segments(start if ran is None else ran.segment(), automatic)
+            return self._by_segments(start if ran is None else ran.segment(start), automatic)
         except RedundantError:  # before the first step
             return self._without_surplus(p, q0, v0, {"r": r0, "w": w0, "s": s0})
 

@@ -29,8 +29,8 @@ from dalembert.runtime.assembly import Assembly, Workspace
 from dalembert.runtime.events import NO_EVENTS
 from dalembert.runtime.plan import Plan
 from dalembert.runtime.prepare import known_assembly, starts_better
-from dalembert.runtime.run import FIRST_SLICE, NOTHING, Options, Result, Slices, configured, finished, outputs
-from dalembert.runtime.segments import Pause, Segment, Start
+from dalembert.runtime.run import FIRST_SLICE, NOTHING, Options, Pause, Result, Slices, configured, finished, outputs
+from dalembert.runtime.segments import Segment, Start
 from dalembert.runtime.start import DOUBLE, initial_row
 from dalembert.status import Status
 
@@ -130,9 +130,7 @@ class Direct:
             return None
         ran = Ran(self, values, work, run, output, row, begun - begin, time.perf_counter() - begun)
         if status != runstate.SUCCESS:
-            if pause is not None:
-                ran.options = options = replace(options, pause=pause, look_every=look_every)
-            slices = Slices(work, self.start.formulation, options, run, output)
+            slices = Slices(work, self.start.formulation, options, run, output, pause=pause, look_every=look_every)
             ran.result = slices.go_on(slices.attend(status) if pause is None else status)
             ran.run_time = time.perf_counter() - begun
         return ran
@@ -165,20 +163,22 @@ class Ran:
     prepare_time: float
     run_time: float
     result: Result | None = None  # if it was not a success at once
-    options: Options | None = None  # if they differ from those of all runs
+
+    @property
+    def over(self) -> bool:
+        """False if another method is to go on from where it is."""
+        return self.result is None or self.result.status != Status.RUNNING
 
     def rows(self, name: str) -> np.ndarray:
         """A block of the rows stored."""
         n = self.state.whole.item(runstate.STORED)
         return self.output.rows[:n, self.work.assembly.layout.slice(name)]
 
-    def segment(self) -> Segment:
-        """The same as other runs have it."""
+    def segment(self, start: Start | None = None) -> Segment:
+        """The same as other runs have it; ``start``: that of the run, if it is known."""
         result = self.result or finished(runstate.SUCCESS, self.state, self.output)
-        options = self.options or self.direct.options
-        start = replace(
-            self.direct.start, values=self.values, p=self.work.p, pause=options.pause, look_every=options.look_every
-        )
+        options = self.direct.options
+        start = start or replace(self.direct.start, values=self.values, p=self.work.p)
         return Segment(
             start, self.work, options, NO_EVENTS, self.row0, None, options.t1, self.prepare_time, self.run_time, result
         )

@@ -27,6 +27,7 @@ from dalembert.status import Status
 
 SLICE, FIRST_SLICE = 0.05, 1000  # seconds between looks at Ctrl-C and the progress bar; steps before the first
 KEPT = 10_000  # bytes of output that are not given back, whether used or not
+Pause = Callable[[runstate.Run, Workspace], bool]
 NO_LIMIT = np.iinfo(np.int64).max
 NOTHING, NO_RULES = np.zeros(0), np.zeros((2, 0), dtype=np.int64)  # not to be changed
 
@@ -49,9 +50,6 @@ class Options:
     # events that are zero at the start, and the sign with which they leave: 0 if that is not known
     leaving: tuple[tuple[int, float], ...] = ()
     event_noise: np.ndarray | None = None  # (n_events,): sizes that are rounding errors
-    # asked before the first step and now and then: stop here?
-    pause: Callable[[runstate.Run, Workspace], bool] | None = None
-    look_every: int | None = None  # steps before the first such question
     scale: np.ndarray | None = None  # of the constraints, see `singular.watch`
 
 
@@ -81,8 +79,13 @@ def execute(
     options: Options,
     progress: Callable[[float, int], None] | None = None,
     starter: Starter | None = None,
+    pause: Pause | None = None,
+    look_every: int | None = None,
 ) -> Result:
-    """Integrate from a complete row at t0. Ctrl-C ends the run early; what was computed is returned."""
+    """Integrate from a complete row at t0. Ctrl-C ends the run early; what was computed is returned.
+
+    ``pause`` is asked before the first step, after so many steps, and later at growing distances: stop here?
+    """
     layout = work.assembly.layout
     run = _prepare(work, method, formulation, row, options)
     output = outputs(layout.n, options)
@@ -97,7 +100,8 @@ def execute(
     if options.event_rules.shape[1]:
         _evaluate_events(run, options, run.rows[run.slots[1]], work.data(float(run.real[runstate.T])))
     _choose_data(work, formulation, run)
-    return Slices(work, formulation, options, run, output, progress, starter).go_on(int(begun))
+    slices = Slices(work, formulation, options, run, output, progress, starter, pause, look_every)
+    return slices.go_on(int(begun))
 
 
 @dataclass(eq=False)
@@ -111,6 +115,8 @@ class Slices:
     output: runstate.Output
     progress: Callable[[float, int], None] | None = None
     starter: Starter | None = None
+    pause: Pause | None = None
+    look_every: int | None = None
     switches: list[float] = field(default_factory=list)
     passages: list[singular.Passage] = field(default_factory=list)
     patience: singular.Patience = field(default_factory=singular.Patience)
@@ -119,9 +125,8 @@ class Slices:
 
     def go_on(self, status: int) -> Result:
         """From a status of the loop to the end."""
-        options, whole = self.options, self.run.whole
-        advance, chunk = integrate(), options.look_every or FIRST_SLICE
-        go_on = options.pause is None or not options.pause(self.run, self.work)
+        advance, chunk, pause = integrate(), self.look_every or FIRST_SLICE, self.pause
+        go_on = pause is None or not pause(self.run, self.work)
         try:
             while status == runstate.RUNNING and go_on:
                 whole = self.run.whole
@@ -141,7 +146,7 @@ class Slices:
                 elif took > 2 * SLICE:
                     chunk = max(chunk // 2, 1)
                 status = self.attend(status)
-                go_on = options.pause is None or status != runstate.RUNNING or not options.pause(self.run, self.work)
+                go_on = pause is None or status != runstate.RUNNING or not pause(self.run, self.work)
         except KeyboardInterrupt:
             status = int(Status.INTERRUPTED)
         return self.result(status)

@@ -234,7 +234,7 @@ def _tighter(tolerance: np.ndarray, run: runstate.Run) -> np.ndarray:
 def _plain(options: Options, **changes: object) -> Options:
     """The options of a starter: no events, they are looked for when its points are used."""
     none = np.zeros((2, 0), dtype=np.int64)
-    return replace(options, event_kernel=0, event_rules=none, leaving=(), pause=None, **changes)  # type: ignore[arg-type]
+    return replace(options, event_kernel=0, event_rules=none, leaving=(), **changes)  # type: ignore[arg-type]
 
 
 def _parabola(run: runstate.Run, t0: float, row: np.ndarray, h: float, layout: Layout) -> None:

@@ -38,13 +38,12 @@ from dalembert.runtime.prepare import (
     start_method,
     starts_better,
 )
-from dalembert.runtime.run import Options, Result, Starter, execute
+from dalembert.runtime.run import Options, Pause, Result, Starter, execute
 from dalembert.runtime.singular import scale_of
 from dalembert.runtime.start import initial_row
 from dalembert.status import Status
 
 Tick = Callable[[float, int], None]
-Pause = Callable[[runstate.Run, Workspace], bool]
 
 
 @dataclass(eq=False)
@@ -100,7 +99,10 @@ class Segment:
     def execute(self, tick: Tick | None = None) -> None:
         begin = time.perf_counter()
         start = self.start
-        self._result = execute(self.work, start.method, start.formulation, self.row0, self.options, tick, self.starter)
+        self._result = execute(
+            self.work, start.method, start.formulation, self.row0, self.options, tick, self.starter, start.pause,
+            start.look_every,
+        )  # fmt: skip
         self.run_time = time.perf_counter() - begin
 
     @property
@@ -242,8 +244,6 @@ def prepare(start: Start, plan: Plan, steps: int, evaluated: int, before: Sequen
         first_step=0.0,
         max_step=plan.max_step,
         max_steps=None if plan.max_steps is None else plan.max_steps - steps,
-        pause=start.pause,
-        look_every=start.look_every,
         scale=start.scale,
     )
     options.steps = plan.steps(options.t0, options.t1)
