@@ -279,11 +279,14 @@ class CollocationMethod(Integrator):
 
 
 def _index(system: System, formulation: Formulation) -> int:
-    """Index of the multipliers in the form solved; 1 without any."""
+    """Index of the multipliers in the form solved; 1 without any. Found out once: short runs ask for it, too."""
     if not system.nlam + system.nmu:
         return 1
-    index = {u.name: u.index for u in formulation.unknowns(system)}["lam"]
-    return index if system.nlam else min(index, 2)
+    known: dict[Formulation, int] = system.__dict__.setdefault("_indices", {})
+    if formulation not in known:
+        index = {u.name: u.index for u in formulation.unknowns(system)}["lam"]
+        known[formulation] = index if system.nlam else min(index, 2)
+    return known[formulation]
 
 
 def _sum(weights: np.ndarray, stage: list[dict[str, ca.SX]], name: str) -> ca.SX:
