@@ -5,6 +5,7 @@ import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dalembert as da
@@ -52,7 +53,9 @@ def test_example_numbers():
     space = runpy.run_path(str(EXAMPLES / "friction.py"))
     assert abs((space["sol"].q[-1] ** 2).sum() ** 0.5 - space["exact"]) < 1e-6
     space = runpy.run_path(str(EXAMPLES / "events.py"))
-    # v[0] has a triple zero there, -g^2 tau^3 / 2: rounding errors of v alone move it by (eps / 94)^(1/3) = 1.3e-6
+    bottoms = space["sol"].t_events[0]
+    assert abs(bottoms - np.arange(bottoms.size) - 0.5).max() < 1e-9
+    # at the ends v[0] has a triple zero, -g^2 tau^3 / 2: rounding of v alone moves it by (eps / 94)^(1/3) = 1.3e-6
     assert abs(space["sol"].t_events[1] - [2, 4, 6]).max() < 5e-6
     assert runpy.run_path(str(EXAMPLES / "bouncing_and_breaking.py"))["error"] < 1e-12
 

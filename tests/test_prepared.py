@@ -51,8 +51,6 @@ def in_one_call(run: da.Prepared, *start: Any, **more: Any) -> da.Solution:
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.describe())
 def test_one_call_makes_the_same_run(by_python: Any, name: str, method: Any) -> None:
     problem = da.problems()[name]
-    if name == "knife-edge" and isinstance(method, da.HalfExplicit):
-        pytest.skip("takes holonomic constraints only")
     options = {"method": method, "rtol": 1e-6, "atol": 1e-7, "max_step": 0.2}
     for t_eval in (None, [0.0, 0.3, 1.0], [0.25]):
         expected = by_python(problem.system, (0.0, 1.0), problem.q0, problem.v0, t_eval=t_eval, **options)

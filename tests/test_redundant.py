@@ -262,13 +262,16 @@ def test_equal_lengths_at_the_dead_point(options: Any) -> None:
     assert ("fixed" in sol.stats.warnings[0]) == ("h" in options)
 
 
-@pytest.mark.parametrize("k", np.arange(5.0, 10.01, 0.25))
-def test_the_dead_point_is_passed_or_reported(k: float) -> None:
+def test_the_dead_point_is_passed_or_reported() -> None:
     """Whatever steps come close to it: on the right branch and with a warning, or with the name of the constraint."""
     start = da.consistent(CRANK, [1.0, 1.0, -1.0], [1.5, 0, 0], fixed=["crank", "crank'"])
-    sol = da.solve(CRANK, (0, 2), start.q, start.v, rtol=10.0**-k, atol=10.0 ** -(k + 2))
-    np.testing.assert_allclose(sol.q[:, 2], -sol.q[:, 0], atol=1e-6)
-    assert "'slider y'" in (sol.stats.warnings[0] if sol.success else sol.message)
+    passed = 0
+    for k in np.arange(5.0, 10.51, 0.1):
+        sol = da.solve(CRANK, (0, 2), start.q, start.v, rtol=10.0**-k, atol=10.0 ** -(k + 2))
+        np.testing.assert_allclose(sol.q[:, 2], -sol.q[:, 0], atol=1e-6)
+        assert "'slider y'" in (sol.stats.warnings[0] if sol.success else sol.message), k
+        passed += sol.success
+    assert passed >= 50  # of 56
 
 
 def test_a_narrow_gap_is_no_singularity_but_a_long_step_is_told() -> None:

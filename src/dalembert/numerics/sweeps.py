@@ -73,7 +73,7 @@ MEMORY = 5.0  # steps, about, in the means of contractions and step sizes
 SLOW, IRRELEVANT = 0.5, 1e-3  # contraction that leaves more than the last change; changes that may be rounding
 G7, G6, G5, G4, BEGINNING = 2, 3, 4, 5, 6  # lanes of an end
 LAST = LANES - 1  # lane of the last stage
-NOISE = 4 * float(np.finfo(float).eps)
+NOISE = 4 * float(np.finfo(float).eps)  # of differences of velocities, relative to these
 ELEVEN_SIXTHS, FIVE_SIXTHS, THIRTEEN_SEVENTHS, SIX_SEVENTHS = 11 / 6, 5 / 6, 13 / 7, 6 / 7
 TOO_LARGE = 3.0  # terms of an extrapolation, compared with those of lower degree
 UNLIKE = 20.0  # times g_6 and g_7: polynomials that differ by more where they meet belong to different motions
@@ -94,7 +94,7 @@ def work_size(n_moved: int, nv: int, nr: int, ambient: bool) -> int:
 
 @inner
 def align(run):  # type: ignore[no-untyped-def]
-    """Begin Run.lanes, with the formula, where vectors do not cross the lines of the cache: half the time to load one.
+    """Begin Run.lanes, with the formula, where vectors do not cross the lines of the cache.
 
     Run.lanes are nowhere in particular, and copies of a run elsewhere; where it began is in Run.whole.
     """

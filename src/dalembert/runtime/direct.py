@@ -31,8 +31,10 @@ from dalembert.runtime.plan import Plan
 from dalembert.runtime.prepare import known_assembly, starts_better
 from dalembert.runtime.run import FIRST_SLICE, NOTHING, Options, Pause, Result, Slices, configured, finished, outputs
 from dalembert.runtime.segments import Segment, Start
-from dalembert.runtime.start import DOUBLE, initial_row
+from dalembert.runtime.start import initial_row
 from dalembert.status import Status
+
+DOUBLE = np.dtype(float)
 
 
 def direct(start: Start, plan: Plan) -> Direct | None:

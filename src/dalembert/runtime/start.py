@@ -13,31 +13,23 @@ from dalembert.model.system import System
 from dalembert.runtime.assembly import Workspace
 from dalembert.status import InconsistentError, ModelError, OptionError, RedundantError
 
-OPTIONAL = ("w", "s")  # guesses
 LABELS = {name: f"{name}0" for name in NAMES}  # arguments of `solve`
-DOUBLE = np.dtype(float)
+REQUIRED = ("q0", "r0")  # the others have defaults
 RANK_TOLERANCE = 1e-10  # relative: smaller singular values of the (row-scaled) constraint matrix count as zero
 
 
 def initial_row(system: System, layout: Any, **given: Any) -> np.ndarray:
     """The row of the initial values given; what is missing starts at zero."""
-    row, sizes, flat = np.zeros(layout.n), system.sizes, system.space.flat
+    row, sizes = np.zeros(layout.n), system.sizes
+    # a first-order system has no positions: its q0 sets the velocity block
+    labels = LABELS if "q" in given else {**LABELS, "v": "q0"}
     for name, value in given.items():
-        size = sizes[name]
-        # as a rule; whether numbers are finite is looked at in the end, for all of them
-        ready = type(value) is np.ndarray and value.dtype == DOUBLE and value.shape == (size,)
-        if ready and (flat or name != "q"):
-            row[layout.slice(name)] = value
-        elif value is not None or (size and name not in OPTIONAL):
-            # a first-order system has no positions: its q0 sets the velocity block
-            label = "q0" if name == "v" and "q" not in given else LABELS[name]
-            if value is not None or label != "v0":
-                row[layout.slice(name)] = _numbers(system, name, label, value)
+        if value is not None or (sizes[name] and labels[name] in REQUIRED):
+            row[layout.slice(name)] = _numbers(system, name, labels[name], value)
     if not row.dot(row) < np.inf and not np.isfinite(row).all():  # the first is quicker
         name = next(name for name in given if not np.isfinite(row[layout.slice(name)]).all())
-        label = "q0" if name == "v" and "q" not in given else LABELS[name]
         x = row[layout.slice(name)].tolist()
-        raise OptionError(f"{label}={x} contains NaN or infinity; give finite numbers.")
+        raise OptionError(f"{labels[name]}={x} contains NaN or infinity; give finite numbers.")
     return row
 
 
