@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from numba import types
 
 import dalembert as da
-from dalembert.runtime.spectrum import spectrum
+from dalembert.numerics.arnoldi import find_eigenvalues
+from dalembert.numerics.compiled import compile_with_blocks
+from dalembert.numerics.work import WORK_TYPE
 
 RADAU5 = {"method": da.Radau(stages=5), "formulation": "index-1"}
 
@@ -141,5 +144,66 @@ def test_spectrum_of_a_damped_oscillator():
     work = assembly.workspace(np.zeros(0))
     row = np.zeros(assembly.layout.n)
     row[assembly.layout.slice("q")] = 1.0
-    found = np.sort_complex(spectrum(work, 0.0, row))
-    np.testing.assert_allclose(found, np.sort_complex(np.roots([1.0, 20.0, 2500.0])), rtol=1e-6)
+    signature = types.int64(WORK_TYPE, types.float64, types.float64[::1], types.float64, types.int64, types.float64)
+    find = compile_with_blocks(find_eigenvalues.py_func, signature)
+    assert find(work.block, 0.0, row, 0.0, 0, 1e-13) == 2
+    real, imaginary = work.arrays.krylov.eigenvalues[:2]
+    expected = np.sort_complex(np.roots([1.0, 20.0, 2500.0]))
+    np.testing.assert_allclose(np.sort_complex(real + 1j * imaginary), expected, rtol=1e-6)
+    assert find(work.block, 0.0, row, 49.0, 0, 1e-13) == 2
+    assert find(work.block, 0.0, row, 1e4, 0, 1e-13) == 0  # none is that large
+
+
+def damped_spring(k=2500.0, d=20.0):
+    """A mass on a rail, pushed by another one that swings slowly, between a spring and a damper."""
+    return da.System(
+        q=["x", "y", "z"], mass=[1.0, 1.0, 1.0], constraints=lambda q: [q[1]],
+        force=lambda q, v, p: [q[2] - p.k * q[0] - p.d * v[0], -9.81, -q[2]], parameters={"k": k, "d": d},
+    )  # fmt: skip
+
+
+BEGIN = [0, 0, 0], [0, 0, 1]
+SOFT, STIFF, VIBRATING = {"k": 4.0, "d": 0.1}, {"k": 1e8, "d": 1e6}, {"k": 1e10, "d": 0.0}
+
+
+def alone(parameters, **options):
+    """A run of a system that no other run has been made of."""
+    return da.solve(damped_spring(**parameters), (0, 3), *BEGIN, rtol=1e-6, atol=1e-8, **options)
+
+
+def outline(sol):
+    return [(s.method, s.reason, s.steps) for s in sol.stats.segments]
+
+
+@pytest.mark.parametrize("options", [{}, {"t_eval": np.linspace(0, 3, 7)}, {"events": lambda q: q[0] - 1.0}])
+def test_how_the_last_run_began_makes_no_difference(options):
+    """Runs begin as the last one did, and find out whether that is right before the first step."""
+    system, kinds = damped_spring(), [SOFT, STIFF, VIBRATING]
+    by_themselves = [outline(alone(x, **options)) for x in kinds]
+    assert [x[0][0].split()[0] for x in by_themselves] == ["iterated", "radau", "radau"]
+    run = da.prepare(system, (0, 3), rtol=1e-6, atol=1e-8, **options)
+    first = {}
+    for i in (0, 0, 1, 1, 2, 2, 0, 2, 1, 0):
+        sol = run(*BEGIN, parameters=kinds[i])
+        assert sol.success
+        assert outline(sol) == by_themselves[i]
+        for name in ("t", "q", "v", "lam"):
+            np.testing.assert_array_equal(getattr(sol, name), getattr(first.setdefault(i, sol), name))
+
+
+def test_a_first_step_that_was_asked_for_is_made_by_the_other_method():
+    for _ in range(2):
+        sol = alone(STIFF, first_step=1e-3)
+        assert [s.method.split()[0] for s in sol.stats.segments] == ["radau"]
+        assert sol.t[1] == 1e-3
+
+
+def test_the_way_back_to_a_motion_that_grows_is_not_stiff():
+    """On a ridge: eigenvalues +-1e4 in a run of 1 s, of which the negative one is damped. Damped alone, it is stiff."""
+
+    def first_method(force):
+        system = da.System(q=["x", "z"], mass=[1, 1], force=force)
+        return da.solve(system, (0, 1), [0, 0], [0, 1]).stats.segments[0].method.split()[0]
+
+    assert first_method(lambda q: [1e8 * q[0], -q[1]]) == "iterated"
+    assert first_method(lambda q, v: [-1e8 * q[0] - 2e4 * v[0], -q[1]]) == "radau"

@@ -133,7 +133,7 @@ class Prepared:
             self._first_step, reason=reason, **watch,
         )  # fmt: skip
         known = self._in_one_call(start)
-        ran = None if known is None else known.run(values, p, start.pause, start.look_every)
+        ran = None if known is None else known.run(values, p, start)
         if ran is not None and ran.over:
             return solution_of(ran, plan, self._context, start)
         try:

@@ -79,3 +79,7 @@ class CarefulRadau(Radau):
         self, system: System, formulation: Formulation, tolerance: float, projection: Projection | None = None
     ) -> float:
         return CARE * super().estimate_scale(system, formulation, tolerance, projection)
+
+    def newton_share(self, tolerance: float, projection: Projection | None = None) -> float:
+        # stages are solved as well as elsewhere: what counts more is the estimate, not what Newton's method leaves
+        return CARE * super().newton_share(tolerance, projection)

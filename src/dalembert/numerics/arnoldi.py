@@ -1,31 +1,70 @@
-"""Arnoldi's method on the linearised motion, with difference quotients for the products with vectors.
+"""Eigenvalues of the motion linearised at a state, as far as they are large: a few steps of Arnoldi's method.
 
-The state is y = (motion, v, r); ``rows`` (2, n) are the row, yet without its accelerations, and a copy to be moved.
-``move`` (nm, nq): how small motions change the positions (with a kernel ``rate`` for q' this is yet to be found out).
-``at`` holds the positions in the row of q, v, a, r and r_dot, ``sizes`` their numbers (nq, nm, nv, nr).
+The state is y = (motion, v, r), its rate that of the index-1 form; difference quotients make the products with vectors.
+On small systems the spectrum is complete.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from dalembert.numerics.native import call_kernel, inner
+import numpy as np
+from numba import types
+
+from dalembert.numerics.memory import Record
+from dalembert.numerics.native import call_geev, call_kernel, inner, lapack_address
 from dalembert.numerics.newton import CONVERGED
 from dalembert.numerics.stage import run_stage
 
+KRYLOV = 8  # dimension, at most
+STEP = 1e-7  # of the difference quotients, in units of the state
 FAR_BELOW = 0.03  # two products that grow by so much less than what is looked for show that there is nothing of it
 NO_DIGITS = 1e-6  # of difference quotients below this part of their size
+SCRATCH = 8  # rows of work space for LAPACK
+
+# positions in Krylov.whole: where q, v, a, r and r_dot begin in a row, how many numbers q, motions, v and r have, the
+# address of a kernel for q' (0: it is v), how many eigenvalues were found, and what LAPACK's dgeev wants
+AT_Q, AT_V, AT_A, AT_R, AT_R_DOT, N_Q, N_M, N_V, N_R, RATE_KERNEL, FOUND, GEEV, N, LDA, LWORK, ONE, LETTER, INFO = (
+    range(18)
+)
+
+
+class Krylov(NamedTuple):
+    """Numbers and work space."""
+
+    whole: np.ndarray  # see above
+    rows: np.ndarray  # (2, n): the row, and a copy that is moved
+    move: np.ndarray  # (nm, nq): how small motions change the positions
+    basis: np.ndarray  # (m + 1, size of y)
+    H: np.ndarray  # (m + 1, m)
+    eigenvalues: np.ndarray  # (2 + SCRATCH, m): real and imaginary parts
+
+
+_m8 = types.float64[:, ::1]
+KRYLOV_TYPE = Record(Krylov, [types.int64[::1], *[_m8] * 5])
+
+
+def krylov_space(starts: Sequence[int], nq: int, nm: int, nv: int, nr: int, rate: int, n: int) -> Krylov:
+    """Work space for rows of n numbers; see `Krylov.whole` for the others."""
+    size = nm + nv + nr
+    m = min(size, KRYLOV)
+    whole = np.array([*starts, nq, nm, nv, nr, rate, 0, lapack_address("dgeev"), 0, m, SCRATCH * m, 1, ord("N"), 0])
+    return Krylov(
+        whole, np.zeros((2, n)), np.zeros((nm, nq)), np.zeros((m + 1, size)), np.zeros((m + 1, m)),
+        np.zeros((2 + SCRATCH, m)),
+    )  # fmt: skip
 
 
 @inner
-def _rate(row, i, at, sizes):  # type: ignore[no-untyped-def]
+def _rate(row, i, whole):  # type: ignore[no-untyped-def]
     """Component i of y'."""
-    nm, nv = sizes[1], sizes[2]
+    nm, nv = whole[N_M], whole[N_V]
     if i < nm:
-        return row[at[1] + i]
+        return row[whole[AT_V] + i]
     if i < nm + nv:
-        return row[at[2] + i - nm]
-    return row[at[4] + i - nm - nv]
+        return row[whole[AT_A] + i - nm]
+    return row[whole[AT_R_DOT] + i - nm - nv]
 
 
 @inner
@@ -50,60 +89,98 @@ def bound(H, m, x, y):  # type: ignore[no-untyped-def]
     return total**0.125
 
 
-def _arnoldi(work, t, rows, move, at, sizes, rate, step, at_least, known, tolerance, basis, H):  # type: ignore[no-untyped-def]
-    """As `arnoldi`; 0 if no eigenvalue is as large as ``at_least``."""
-    m = arnoldi(work, t, rows, move, at, sizes, rate, step, at_least, known, tolerance, basis, H)
-    return 0 if m > 0 and bound(H, m, rows[1], basis[H.shape[1]]) < at_least else m
+@inner
+def find_eigenvalues(work, t, row, at_least, known, tolerance):  # type: ignore[no-untyped-def]
+    """The largest ones at a row, into ``work.krylov``; how many there are.
+
+    None where the accelerations cannot be solved for (to ``tolerance``), or if all are smaller than ``at_least``.
+    ``known`` = 1: the row has its accelerations.
+    """
+    krylov = work.krylov
+    whole, H, out = krylov.whole, krylov.H, krylov.eigenvalues
+    for i in range(row.size):
+        krylov.rows[0, i] = row[i]
+    m = _arnoldi(work, t, at_least, known, tolerance) if H.shape[1] > 0 else 0
+    whole[FOUND] = 0
+    if m == 0 or bound(H, m, out[0], out[1]) < at_least:
+        return 0
+    whole[N] = m
+    start, scratch = whole.ctypes.data, out[2].ctypes.data
+    # rows of H are columns for LAPACK: the transpose has the same eigenvalues
+    call_geev(
+        whole[GEEV], start + 8 * LETTER, start + 8 * LETTER, start + 8 * N, H.ctypes.data, start + 8 * LDA,
+        out[0].ctypes.data, out[1].ctypes.data, scratch, start + 8 * ONE, scratch, start + 8 * ONE, scratch,
+        start + 8 * LWORK, start + 8 * INFO,
+    )  # fmt: skip
+    whole[FOUND] = m if whole[INFO] == 0 else 0
+    return whole[FOUND]
 
 
 @inner
-def arnoldi(  # type: ignore[no-untyped-def]
-    work, t, rows, move, at, sizes, rate, step, at_least, known, tolerance, basis, H
-):
-    """Orthonormal basis and Hessenberg matrix, in place, from basis[0]; returns the dimension, or -1.
+def _begin(work, whole, row, there, basis, H, move):  # type: ignore[no-untyped-def]
+    """The first vector, which is no direction of a mechanism, and how small motions change the positions."""
+    nm, nv, size = whole[N_M], whole[N_V], 0.0
+    first = basis[0]
+    for i in range(first.size):
+        first[i] = np.cos(1.7 * (i + 1.0) ** 2)
+        size += first[i] * first[i]
+    for i in range(first.size):
+        first[i] /= np.sqrt(size)
+    for j in range(H.shape[1]):
+        for i in range(H.shape[0]):
+            H[i, j] = 0.0
+    for i in range(row.size):
+        there[i] = row[i]
+    for k in range(nm):
+        for i in range(whole[N_Q]):
+            move[k, i] = 1.0 if i == k else 0.0
+        if whole[RATE_KERNEL] != 0:
+            for i in range(nv):
+                there[whole[AT_V] + i] = 1.0 if i == k else 0.0
+            call_kernel(whole[RATE_KERNEL], there.ctypes.data, work.model.data.ctypes.data, move[k].ctypes.data)
 
-    ``step``: of the difference quotients, in units of the state. ``at_least``: size of eigenvalues
-    that matter; where there is clearly none, the dimension is 2. ``known`` = 1: the row has its accelerations.
+
+@inner
+def _arnoldi(work, t, at_least, known, tolerance):  # type: ignore[no-untyped-def]
+    """Orthonormal basis and Hessenberg matrix; returns the dimension, 0 if there is none.
+
+    Where there is clearly no eigenvalue of size ``at_least``, it is 2.
     """
-    stage, data, extra, counters = work.multipliers, work.model.data, work.model.extra, work.model.counters
-    row, there = rows[0], rows[1]
-    data[0] = t
-    nq, nm, nv, nr = sizes[0], sizes[1], sizes[2], sizes[3]
+    krylov, stage, model = work.krylov, work.multipliers, work.model
+    whole, basis, H, move = krylov.whole, krylov.basis, krylov.H, krylov.move
+    row, there, extra, counters = krylov.rows[0], krylov.rows[1], model.extra, model.counters
+    model.data[0] = t
+    nq, nm, nv, nr = whole[N_Q], whole[N_M], whole[N_V], whole[N_R]
+    at_q, at_v, at_r = whole[AT_Q], whole[AT_V], whole[AT_R]
     n, m = nm + nv + nr, H.shape[1]
     if known == 0 and run_stage(stage, t, row, extra, tolerance, 0.0, counters) != CONVERGED:
-        return -1
+        return 0
     largest, growth = 0.0, 1.0
     for i in range(nq):
-        largest = max(largest, abs(row[at[0] + i]))
+        largest = max(largest, abs(row[at_q + i]))
     for i in range(nv):
-        largest = max(largest, abs(row[at[1] + i]))
-    eps = step * (1.0 + largest)
-    if rate != 0:
-        for i in range(row.size):
-            there[i] = row[i]
-        for k in range(nm):
-            for i in range(nv):
-                there[at[1] + i] = 1.0 if i == k else 0.0
-            call_kernel(rate, there.ctypes.data, data.ctypes.data, move[k].ctypes.data)
+        largest = max(largest, abs(row[at_v + i]))
+    eps = STEP * (1.0 + largest)
+    _begin(work, whole, row, there, basis, H, move)
     for j in range(m):
         x, w = basis[j], basis[j + 1]
         for i in range(row.size):
             there[i] = row[i]
         for i in range(nq):
             for k in range(nm):
-                there[at[0] + i] += eps * move[k, i] * x[k]
+                there[at_q + i] += eps * move[k, i] * x[k]
         for i in range(nv):
-            there[at[1] + i] += eps * x[nm + i]
+            there[at_v + i] += eps * x[nm + i]
         for i in range(nr):
-            there[at[3] + i] += eps * x[nm + nv + i]
+            there[at_r + i] += eps * x[nm + nv + i]
         if run_stage(stage, t, there, extra, tolerance, 0.0, counters) != CONVERGED:
-            return -1
+            return 0
         before = 0.0
         for i in range(n):
-            w[i] = (_rate(there, i, at, sizes) - _rate(row, i, at, sizes)) / eps
+            w[i] = (_rate(there, i, whole) - _rate(row, i, whole)) / eps
             before += w[i] * w[i]
         if not np.isfinite(before):
-            return -1
+            return 0
         growth *= before
         for _ in range(2):  # Gram-Schmidt, twice
             for k in range(j + 1):

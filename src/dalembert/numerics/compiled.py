@@ -18,14 +18,15 @@ from numba import njit, types
 
 from dalembert.compiler import cache_directory
 from dalembert.compiler.cache import cache_enabled
-from dalembert.numerics.arnoldi import _arnoldi
 from dalembert.numerics.dense import _evaluate, _interpolate
 from dalembert.numerics.loop import _integrate
 from dalembert.numerics.memory import block_entry
 from dalembert.numerics.native import OPTIONS, call_kernel
-from dalembert.numerics.opening import _first_step, _motion_rate, _open
+from dalembert.numerics.opening import _first_step, _open
 from dalembert.numerics.runstate import OUTPUT_TYPES, RUN_TYPE
 from dalembert.numerics.screen import _resolvable
+from dalembert.numerics.stiffness import judge as _judge
+from dalembert.numerics.stiffness import rate_of_motion as _rate_of_motion
 from dalembert.numerics.work import WORK_TYPE, _correct, _settle
 
 # (order, nodes available, times newest first, orders of the rows, what to write)
@@ -91,10 +92,15 @@ def settle() -> Callable[..., int]:
 
 
 @cache
-def arnoldi() -> Callable[..., int]:
-    """A basis and a small matrix whose eigenvalues are the largest ones of the linearised motion."""
-    signature = _word(WORK_TYPE, _real, _m8, _m8, _i8, _i8, _word, _real, _real, _word, _real, _m8, _m8)
-    return compile_with_blocks(_arnoldi, signature)
+def judge() -> Callable[..., int]:
+    """Is a run stiff? (run, work, slow, size of eigenvalues that matter, accelerations are known)."""
+    return compile_with_blocks(_judge.py_func, _word(RUN_TYPE, WORK_TYPE, _real, _real, _word))
+
+
+@cache
+def rate_of_motion() -> Callable[..., float]:
+    """How fast the motion is: (run, work)."""
+    return compile_with_blocks(_rate_of_motion.py_func, _real(RUN_TYPE, WORK_TYPE))
 
 
 @cache
@@ -135,12 +141,6 @@ def resolvable() -> Callable[..., int]:
 def open_run() -> Callable[..., int]:
     """What a run starts from: (run, work, h, row, row of the method, rtol, atol, scale)."""
     return compile_with_blocks(_open, _word(RUN_TYPE, WORK_TYPE, _real, _f8, _f8, _f8, _f8, _f8))
-
-
-@cache
-def motion_rate() -> Callable[..., float]:
-    """How fast the motion is."""
-    return compile_cached(njit, _real(_m8, _i8, _f8, _word, _word, _word, _word), _motion_rate, **OPTIONS)
 
 
 @cache

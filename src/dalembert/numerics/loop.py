@@ -30,15 +30,18 @@ from dalembert.numerics.runstate import (
     EVENTS_PER_STEP,
     EVENTS_STORED,
     EXACT,
+    EXPECTED,
     FAILURES,
     FIXED,
     FORMER_ERROR,
+    FOUND,
     H_ACCEPTED,
     H_MAX,
     IN_A_ROW,
     LANE_KERNEL,
     LAST_CAUSE,
     LENGTH,
+    LOOKS,
     MAX_STEPS,
     MONITOR,
     MOST_AGEING,
@@ -87,6 +90,7 @@ from dalembert.numerics.step import (
     set_weights,
     still_good,
 )
+from dalembert.numerics.stiffness import judge_start
 
 SHORT = 0.5  # of the last steps: one that is shorter makes us look for a loss of rank ahead
 SWEEPS_SHRINK = 0.5  # after sweeps that diverge
@@ -107,7 +111,8 @@ def _integrate(  # type: ignore[no-untyped-def]
 ):
     """Advance until the end, a terminal event, a failure, or until Python is wanted (RUNNING).
 
-    A run that is not open yet begins with a row of initial values and their tolerances (else these are not looked at).
+    A run that is not open yet begins with a row of initial values and their tolerances (else these are not looked at),
+    and ends there if it LOOKS whether it is stiff, and it is not as EXPECTED.
     """
     output = Output(t_out, rows_out, orders_out, event_t, event_index, event_rows)
     if run.whole[OPENS] == 1:
@@ -117,6 +122,10 @@ def _integrate(  # type: ignore[no-untyped-def]
         if first or run.whole[STORE_STEPS] == 1:
             store(run, output, run.real[T], row0, run.whole[ORDER])
         run.whole[NEXT_EVAL] = int(first)
+        if run.whole[LOOKS] == 1:
+            run.whole[FOUND] = judge_start(run, work)
+            if run.whole[FOUND] != run.whole[EXPECTED]:
+                return RUNNING
     step, stages, dense, multipliers = work.step, work.stages, work.dense, work.multipliers
     parameters, solvers = work.model.parameters, (stages[0], stages[1], stages[2], multipliers)
     forward = run.real[T_END] >= run.real[T]

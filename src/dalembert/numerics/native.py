@@ -161,6 +161,15 @@ def call_getrs(typingctx, address, trans, n, nrhs, a, lda, pivots, b, ldb, info)
     return result(address, trans, n, nrhs, a, lda, pivots, b, ldb, info), code
 
 
+@intrinsic
+def call_geev(  # type: ignore[no-untyped-def]
+    typingctx, address, left, right, n, a, lda, real, imaginary, vl, ldvl, vr, ldvr, work, lwork, info
+):
+    """LAPACK dgeev."""
+    code, result = _caller(14, False)
+    return result(address, left, right, n, a, lda, real, imaginary, vl, ldvl, vr, ldvr, work, lwork, info), code
+
+
 def lapack_address(name: str) -> int:
     """Address of a routine in SciPy's LAPACK."""
     return int(get_cython_function_address("scipy.linalg.cython_lapack", name))

@@ -33,8 +33,8 @@ from dalembert.numerics.stage import run_stage
 from dalembert.numerics.work import _settle
 
 # positions in the array of blocks: where q, v and a begin, their numbers, and the kernel of q' (0: q' = v)
-Q, V, A, N_Q, N_V, RATE = range(6)
-N_BLOCKS = 6
+Q, V, A, N_Q, N_V, RATE, TURNING = range(7)
+N_BLOCKS = 7
 CAUTION, LARGEST_PART = 0.6, 6e-2  # a first step that is too long costs more than a few that are too short
 NOISE = 1e-10  # at smaller tolerances differences of high order may be rounding, not a sign of instability
 
@@ -277,23 +277,3 @@ def spread_tolerances(run, index, rtol, atol):  # type: ignore[no-untyped-def]
             run.atol[i] += run.rtol[i]
             run.rtol[i] = 0.0
         run.rtol[i], run.atol[i] = min(run.rtol[i], run.real[MOST_RTOL]), min(run.atol[i], run.real[MOST_ATOL])
-
-
-def _motion_rate(rows, slots, nodes, at_v, at_a, nv, turning):  # type: ignore[no-untyped-def]
-    """|a| / |v| over the past rows, a from differences of v if the rows do not have it (``at_a`` < 0).
-
-    ``turning`` = 1: velocities are rates themselves, and the largest of them counts, too.
-    """
-    squares, speeds, largest = 0.0, 0.0, 0.0
-    for k in range(1, slots.size):
-        row = rows[slots[k]]
-        for i in range(nv):
-            v = row[at_v + i]
-            speeds += v * v
-            largest = max(largest, abs(v))
-            if at_a >= 0:
-                squares += row[at_a + i] ** 2
-            elif k + 1 < slots.size:
-                squares += ((v - rows[slots[k + 1], at_v + i]) / (nodes[k] - nodes[k + 1])) ** 2
-    rate = np.sqrt(squares / (speeds + 1e-300))
-    return max(rate, largest) if turning == 1 else rate

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
+from dalembert.numerics.arnoldi import KRYLOV_TYPE, Krylov
 from dalembert.numerics.memory import Record, Several
 from dalembert.numerics.native import inner
 from dalembert.numerics.newton import CONVERGED, NEWTON_TYPE, Newton
@@ -41,12 +42,13 @@ class Work(NamedTuple):
     dense: tuple[Stage, Stage, Stage]
     multipliers: Stage
     model: Model
+    krylov: Krylov
 
 
 _f8, _i8, _m8 = types.float64[::1], types.int64[::1], types.float64[:, ::1]
 STAGES_TYPE = Several(STAGE_TYPE, MAX_STAGES)
 MODEL_TYPE = Record(Model, [_i8, _i8, _i8, _i8, _f8, _f8, _f8, _m8, _f8, _i8])
-WORK_TYPE = Record(Work, [NEWTON_TYPE, STAGES_TYPE, STAGES_TYPE, STAGE_TYPE, MODEL_TYPE])
+WORK_TYPE = Record(Work, [NEWTON_TYPE, STAGES_TYPE, STAGES_TYPE, STAGE_TYPE, MODEL_TYPE, KRYLOV_TYPE])
 
 
 @inner

@@ -20,6 +20,7 @@ from dalembert.integrators.positions import lifted, local_form
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics import work
+from dalembert.numerics.arnoldi import Krylov, krylov_space
 from dalembert.numerics.compiled import correct, map_rows, settle
 from dalembert.numerics.kernels import Request, build_kernels
 from dalembert.numerics.layout import Layout
@@ -28,7 +29,7 @@ from dalembert.numerics.multipliers import multiplier_stage
 from dalembert.numerics.native import LANES
 from dalembert.numerics.newton import AT_D, AT_LU, N_COUNTERS, N_DATA, N_MEMORY, PATTERN, Newton
 from dalembert.numerics.nonlinear import Nonlinear
-from dalembert.numerics.opening import N_BLOCKS, RATE
+from dalembert.numerics.opening import N_BLOCKS, RATE, TURNING
 from dalembert.numerics.projection import Projection, between_steps
 from dalembert.numerics.runstate import N_NUMBERS
 from dalembert.numerics.screen import work_size
@@ -100,10 +101,11 @@ class Assembly:
             counters=np.zeros(N_COUNTERS, dtype=np.int64),
         )
         # a matrix is not there before the first factorisation; the others are written to before they are read
+        krylov = self._krylov
         solvers = step, *(s.newton for s in all_stages if s is not NO_STAGE)
         blank = [(x.real, int(x.whole[AT_LU])) for x in solvers]
-        blank += [(x, 0) for x in (*(s.real for s in all_stages), model.screen, model.trial, model.extra)]
-        return Parts(work.Work(step, stages, dense, multipliers, model), blank)
+        blank += [(x, 0) for x in (*(s.real for s in all_stages), model.screen, model.trial, model.extra, *krylov[1:])]
+        return Parts(work.Work(step, stages, dense, multipliers, model, krylov), blank)
 
     @cached_property
     def _parameter_places(self) -> np.ndarray:
@@ -159,7 +161,15 @@ class Assembly:
         out = np.zeros(N_BLOCKS, dtype=np.int64)
         out[:RATE] = [*(self.layout.slice(x).start for x in ("q", "v", "a")), self.system.nq, self.system.nv]
         out[RATE] = self.kernels["rate"].address if "rate" in self.kernels else 0
+        out[TURNING] = int(not self.system.space.flat)
         return out
+
+    @cached_property
+    def _krylov(self) -> Krylov:
+        s, layout = self.system, self.layout
+        starts = [layout.slice(x).start if layout.has(x) else 0 for x in ("q", "v", "a", "r", "r_dot")]
+        nr = s.nr if layout.has("r_dot") else 0  # their rates count if the row has them
+        return krylov_space(starts, s.nq, s.nv if s.nq else 0, s.nv, nr, int(self.blocks[RATE]), layout.n)
 
     @cached_property
     def level_places(self) -> dict[str, slice]:

@@ -29,15 +29,14 @@ from dalembert.integrators.iterated import Iterated
 from dalembert.integrators.radau import CarefulRadau, Radau
 from dalembert.model.system import System
 from dalembert.numerics import runstate
-from dalembert.numerics.compiled import arnoldi, motion_rate
+from dalembert.numerics.compiled import judge, rate_of_motion
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, RESIDUALS
-from dalembert.numerics.opening import A, V
 from dalembert.numerics.projection import Projection
+from dalembert.numerics.stiffness import MANY_TIMES, MUCH_FASTER
 from dalembert.runtime.assembly import Workspace, make_layout
 from dalembert.runtime.ingredients import kinked, lane_by_lane
 from dalembert.runtime.prepare import LARGEST_EXPLICIT, as_projection, not_explicit
 from dalembert.runtime.segments import Segment, Start, carry_on
-from dalembert.runtime.spectrum import spectrum
 from dalembert.runtime.start import initial_row
 from dalembert.status import Status
 
@@ -47,10 +46,6 @@ LOOK_AFTER = 32  # steps; then after twice as many, and so on
 # motion itself makes steps that long
 NEAR_LIMIT, MOST_SLOW = 4.0, 9.0
 RADIUS = 0.097  # spectral radius of A
-MUCH_FASTER = 8.0  # than the motion
-DAMPED = 0.1  # -Re lambda / |lambda| from which on a fast mode dies out by itself
-MANY_TIMES = 1000.0  # in a run: a damped mode that fast is stiff before the first step is made
-HIDDEN = 50.0  # times as fast as the motion: an undamped mode that is not excited
 LOOSE = 1e-5  # tolerance from which on dynamic states are left to order 5, and implicit accelerations to BDF
 LARGEST_RADAU, LARGEST_LOOSE = 30, 8  # unknowns of a stage up to which Radau IIA pays, and with those at LOOSE
 # the same for five stages instead of three, by what makes implicit steps necessary (implicit accelerations, damped
@@ -58,6 +53,8 @@ LARGEST_RADAU, LARGEST_LOOSE = 30, 8  # unknowns of a stage up to which Radau II
 FIVE = {"implicit": (8, LOOSE), "damped": (16, LOOSE), "hidden": (16, 1.0)}
 GAIN = 2.0  # by which another method has to be cheaper
 NONSTIFF = (Explicit, Iterated)
+KINDS = ("", "damped", "hidden")  # answers of `numerics.stiffness`
+STIFF, NOT_STIFF = "auto: stiff", "auto: not stiff as far as is known"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +82,7 @@ class Automatic:
     _hidden: bool = True  # undamped modes that are not excited are worth a try of implicit steps
     _judged: tuple[float, float] = (0.0, 0.0)  # largest |lambda| and rate of the motion when it was looked at last
     _need: str = "implicit"  # what implicit steps are for, see FIVE
+    _expected: str = ""  # what was found before the first step of the last run, if that began by implicit steps
 
     def __post_init__(self) -> None:
         # accuracy, too, limits |h lambda| of order 8, whatever the amplitude: an estimate until steps have shown it
@@ -104,7 +102,12 @@ class Automatic:
         why = not_explicit(self.system, t, row, p)
         if why:
             return self._implicit(form, f"auto: {why}")
-        return Choice(self._explicit(), form, "auto: not stiff as far as is known")
+        # a run of the same system is likely to begin as the last one did; before its first step we look whether it does
+        self._expected = self.system.__dict__.get("_begins_stiff", "")
+        if self._expected:
+            self._need = self._expected
+            return self._implicit(form, STIFF)
+        return Choice(self._explicit(), form, NOT_STIFF)
 
     def _explicit(self) -> Explicit | Iterated:
         system = self.system
@@ -135,57 +138,61 @@ class Automatic:
         why = self.system.__dict__.get("_not_explicit", {}).get("why")
         if self.fixed or formulation.name not in Explicit.takes or why:
             return {}
-        motion_rate(), arnoldi()  # compiled once per machine: not part of the run's time
-        return {"pause": self._stiff if isinstance(method, NONSTIFF) else self._relaxed, "look_every": LOOK_AFTER}
+        rate_of_motion(), judge()  # compiled once per machine: not part of the run's time
+        if isinstance(method, NONSTIFF):
+            return {"pause": self._stiff, "look_every": LOOK_AFTER}
+        # what is hidden at the start of a run with loose tolerances is likely to remain so
+        later = 2 if self._need == "hidden" and self.rtol >= LOOSE else 1
+        return {"pause": self._relaxed, "look_every": later * LOOK_AFTER, "expected": KINDS.index(self._expected)}
 
     def _stiff(self, run: runstate.Run, work: Workspace) -> bool:
         """True if explicit steps are shorter than the motion asks for."""
-        t, row = float(run.real[runstate.T]), run.rows[run.slots[1]]
-        if run.whole[runstate.STEPS] == 0:
-            if self._patience > 1:  # implicit steps have just been given up
-                return False
-            slow = MANY_TIMES / abs(float(run.real[runstate.T_END]) - t)
-            found = spectrum(work, t, row, slow, known=True)
-            if not found.size:
-                return False
-            slow = max(slow, MUCH_FASTER * found.real.max(initial=0.0))
-            fast = found[np.abs(found) > slow]
-            return fast.size > 0 and self._needs(_damped(fast), np.abs(fast) > HIDDEN * _rate_of_motion(run, work))
+        if run.whole.item(runstate.STEPS) == 0:
+            # unless implicit steps have just been given up
+            self._need = self._at_start(run, work) if self._patience == 1 else ""
+            return self._need != ""
         if run.whole[runstate.ALARMED] and run.whole[runstate.LANE_KERNEL]:
             self._need = "singular"
             return True
         if self._waits():
             return False
-        motion = _rate_of_motion(run, work)
+        motion = rate_of_motion()(run.block, work.block)
         z, h, limit = _fastest(run, work)
         if z < limit and z < MUCH_FASTER * motion * h:
             return False
         if z < 2.0 * self._judged[0] * h and motion > 0.5 * self._judged[1]:  # nothing new
             return False
-        found = spectrum(work, t, row)
-        size = np.abs(found)
-        self._judged = float(size.max(initial=0.0)), motion
-        fast = (size * h > limit) | (size > MUCH_FASTER * motion)
-        self._limit = float(np.clip(size.max(initial=0.0) * h, 0.1, limit))
-        return self._needs(_damped(found) & fast, size > HIDDEN * motion)
+        self._need = KINDS[judge()(run.block, work.block, min(limit / h, MUCH_FASTER * motion), 0.0, 0)]
+        fastest = run.real.item(runstate.FASTEST)
+        self._judged, self._limit = (fastest, motion), min(max(fastest * h, 0.1), limit)
+        if self._need == "hidden" and not self._hidden:
+            self._need = ""
+        return self._need != ""
 
-    def _needs(self, damped: np.ndarray, hidden: np.ndarray) -> bool:
-        """True if there are modes that implicit steps pass over, and what kind they are."""
-        if np.any(damped):
-            self._need = "damped"
-        elif self._hidden and np.any(hidden):
-            self._need = "hidden"
+    def _at_start(self, run: runstate.Run, work: Workspace) -> str:
+        """What implicit steps are needed for before the first step; "" if they are not."""
+        if run.whole.item(runstate.LOOKS):  # compiled code has found out
+            kind = run.whole.item(runstate.FOUND)
         else:
-            return False
-        return True
+            slow = MANY_TIMES / abs(run.real.item(runstate.T_END) - run.real.item(runstate.T))
+            kind = judge()(run.block, work.block, slow, slow, 1)
+        self.system.__dict__["_begins_stiff"] = KINDS[kind]
+        return KINDS[kind]
 
     def _relaxed(self, run: runstate.Run, work: Workspace) -> bool:
         """True if explicit steps would cost less than the implicit ones do."""
-        if run.whole[runstate.STEPS] == 0 or self._waits():
+        steps, t, t_end = run.whole.item(runstate.STEPS), run.real.item(runstate.T), run.real.item(runstate.T_END)
+        if self._expected:  # because of another run
+            if steps == 0 and self._at_start(run, work) != self._expected:
+                return True
+            self._expected, self._patience = "", 2
+        if steps == 0 or (self._need != "hidden" and self._waits()):
             return False
-        row = run.rows[run.slots[1]]
-        fastest = np.abs(spectrum(work, float(run.real[runstate.T]), row)).max(initial=0.0)
-        h = abs(float(run.nodes[1] - run.nodes[4])) / 3.0
+        h = abs(run.nodes.item(1) - run.nodes.item(4)) / 3.0
+        if abs(t_end - t) < LOOK_AFTER * h:  # soon over
+            return False
+        judge()(run.block, work.block, 0.0, 0.0, 0)
+        fastest = run.real.item(runstate.FASTEST)
         return GAIN * _cost_of_an_explicit_step(work) * fastest / self._limit < _cost_of_a_step(run, work) / h
 
     def _waits(self) -> bool:
@@ -200,17 +207,21 @@ class Automatic:
             return None
         form = last.start.formulation
         # before its first step the other method knew no more than this one will
-        first_step = abs(float(last.result.state.real[runstate.H])) if last.steps else None
-        if self._need == "singular":
-            # order 5 gets across more often than order 8, whose stages are further apart: see tests/test_redundant.py
-            choice = Choice(Explicit(5), form, "auto: close to a position where the constraints lose rank")
-            first_step, self._need = float(last.result.state.real[runstate.LENGTH]), "implicit"
-        elif isinstance(last.start.method, NONSTIFF):
-            choice = self._implicit(form, "auto: stiff")
+        first_step = abs(float(last.result.state.real[runstate.H])) if last.steps else last.start.first_step
+        if self._expected:  # what is not there
+            choice, self._expected = Choice(self._explicit(), form, NOT_STIFF), ""
         else:
-            choice = Choice(self._explicit(), form, "auto: no longer stiff")
-            self._hidden = False  # no damping has made them vanish since: they do matter at this tolerance
-        self._looks, self._patience = 0, 2 * self._patience
+            self._looks, self._patience = 0, 2 * self._patience
+            if self._need == "singular":
+                # order 5 gets across more often than order 8, whose stages are further apart, see
+                # tests/test_redundant.py
+                choice = Choice(Explicit(5), form, "auto: close to a position where the constraints lose rank")
+                first_step, self._need = float(last.result.state.real[runstate.LENGTH]), "implicit"
+            elif isinstance(last.start.method, NONSTIFF):
+                choice = self._implicit(form, STIFF)
+            else:
+                choice = Choice(self._explicit(), form, "auto: no longer stiff")
+                self._hidden = False  # no damping has made them vanish since: they do matter at this tolerance
         method = choice.method.for_space(self.system.space, form, self.loosest)
         projection = as_projection(self.projection, last.start.system, form, method)
         watch = self.watch(method, form)
@@ -227,22 +238,6 @@ def _fastest(run: runstate.Run, work: Workspace) -> tuple[float, float, float]:
         z = run.rows[run.slots[1]].item(layout.slice(STIFFNESS).start)
         return z, abs(real.item(runstate.H_ACCEPTED)), NEAR_LIMIT
     return math.sqrt(real.item(runstate.CONTRACTION)) / RADIUS, real.item(runstate.LENGTH), MOST_SLOW
-
-
-def _rate_of_motion(run: runstate.Run, work: Workspace) -> float:
-    """|a| / |v| over the last steps; a rotation at constant speed is motion, too."""
-    assembly = work.assembly
-    at_v, at_a = assembly.blocks.item(V), assembly.blocks.item(A)
-    carried = at_a < assembly.n_past
-    rates: float = motion_rate()(
-        run.rows, run.slots, run.nodes, at_v, at_a if carried else -1, assembly.system.nv,
-        0 if assembly.system.space.flat else 1,
-    )  # fmt: skip
-    return rates
-
-
-def _damped(eigenvalues: np.ndarray) -> np.ndarray:
-    return np.asarray(eigenvalues.real < -DAMPED * np.abs(eigenvalues))
 
 
 def _cost_of_an_explicit_step(work: Workspace) -> float:

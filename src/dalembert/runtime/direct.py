@@ -1,10 +1,10 @@
 """Runs that compiled code makes from the initial values on: one call, and Python only puts down what came of it.
 
-A run that nothing has to be asked about on the way (no events, no numbers that a formulation chooses) needs Python
-neither before its first step (unless its method may change, which is asked once it is open):
-`numerics.opening.open_here` makes the initial values complete and finds a first step as `segments.prepare` would, by
-the same functions. Where it is in doubt about a start, it says so, and the way over `segments.prepare` is taken, which
-has the words for what is wrong.
+A run that nothing has to be asked about on the way (no events, no numbers that a formulation chooses) does not need
+Python before its first step either: `numerics.opening.open_here` makes the initial values complete and finds a first
+step as `segments.prepare` would, by the same functions. Where it is in doubt about a start, it says so, and the way
+over `segments.prepare` is taken, which has the words for what is wrong. A run whose method may change also finds out
+whether it is stiff there, and goes on only if that is answered as expected.
 
 A run of a small mechanism takes as long as a hundred lines of Python. What does not depend on the initial values is
 therefore done once for all runs of a `Direct`.
@@ -29,7 +29,7 @@ from dalembert.runtime.assembly import Assembly, Workspace
 from dalembert.runtime.events import NO_EVENTS
 from dalembert.runtime.plan import Plan
 from dalembert.runtime.prepare import known_assembly, starts_better
-from dalembert.runtime.run import FIRST_SLICE, NOTHING, Options, Pause, Result, Slices, configured, finished, outputs
+from dalembert.runtime.run import FIRST_SLICE, NOTHING, Options, Result, Slices, configured, finished, outputs
 from dalembert.runtime.segments import Segment, Start
 from dalembert.runtime.start import initial_row
 from dalembert.status import Status
@@ -60,8 +60,7 @@ def direct(start: Start, plan: Plan) -> Direct | None:
     run = configured(assembly, start.method, start.formulation, options)
     run.real[runstate.ALLOWED] = max(options.atol.tolist()) if start.initial == "check" else -1.0
     run.whole[runstate.OPENS], run.whole[runstate.START_ORDER] = 1, start.method.start_order
-    # if there is somebody to be asked, the run is opened and no more
-    run.whole[runstate.CHUNK_END] = FIRST_SLICE if start.pause is None else 0
+    run.whole[runstate.CHUNK_END] = FIRST_SLICE
     return Direct(start, assembly, options, run)
 
 
@@ -103,24 +102,24 @@ class Direct:
         self.start, self.assembly, self.options, self.template = start, assembly, options, template
         system, layout = assembly.system, assembly.layout
         # blocks of the row that numbers can be put into as they are
-        self._blocks = {
-            name: (layout.slice(name), (system.sizes[name],))
-            for name in ("q", "v", "r") if name != "q" or system.space.flat
-        }  # fmt: skip
+        self._blocks = {name: (layout.slice(name), (system.sizes[name],)) for name in ("q", "v", "r")}
         self._required = [name for name in ("q", "r") if system.sizes[name]]
         self._advance = integrate()
 
-    def run(
-        self, values: Mapping[str, Any], p: np.ndarray, pause: Pause | None = None, look_every: int | None = None
-    ) -> Ran | None:
+    def run(self, values: Mapping[str, Any], p: np.ndarray, start: Start | None = None) -> Ran | None:
         """A run from initial values by name, done; None if Python has to look at them.
 
-        ``pause`` and ``look_every`` as in `Start`, if there they are not None either: such a run may not be over.
+        ``start``: that of this run, if it is watched. Such a run may not be over.
         """
         begin = time.perf_counter()
         assembly, options = self.assembly, self.options
         row = self._row(values)
         work, run, output = assembly.workspace(p), self.template.again(), outputs(assembly.layout.n, options)
+        pause, look_every = None, None
+        if start is not None and start.pause is not None:
+            pause, look_every = start.pause, start.look_every
+            run.whole[runstate.LOOKS], run.whole[runstate.EXPECTED] = 1, start.expected
+            run.whole[runstate.CHUNK_END] = look_every
         begun = time.perf_counter()
         try:
             status = self._advance(
@@ -133,7 +132,10 @@ class Direct:
         ran = Ran(self, values, work, run, output, row, begun - begin, time.perf_counter() - begun)
         if status != runstate.SUCCESS:
             slices = Slices(work, self.start.formulation, options, run, output, pause=pause, look_every=look_every)
-            ran.result = slices.go_on(slices.attend(status) if pause is None else status)
+            status = slices.go_on(slices.attend(status))
+            ran.state, ran.output = slices.run, slices.output
+            if status != runstate.SUCCESS or not slices.uneventful:
+                ran.result = slices.result(status)
             ran.run_time = time.perf_counter() - begun
         return ran
 
@@ -164,7 +166,7 @@ class Ran:
     row0: np.ndarray
     prepare_time: float
     run_time: float
-    result: Result | None = None  # if it was not a success at once
+    result: Result | None = None  # if there is more to say than that it was a success
 
     @property
     def over(self) -> bool:

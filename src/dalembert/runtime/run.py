@@ -101,7 +101,7 @@ def execute(
         _evaluate_events(run, options, run.rows[run.slots[1]], work.data(float(run.real[runstate.T])))
     _choose_data(work, formulation, run)
     slices = Slices(work, formulation, options, run, output, progress, starter, pause, look_every)
-    return slices.go_on(int(begun))
+    return slices.result(slices.go_on(int(begun)))
 
 
 @dataclass(eq=False)
@@ -123,10 +123,12 @@ class Slices:
     creep: Creep | None = None
     ending: str = ""
 
-    def go_on(self, status: int) -> Result:
-        """From a status of the loop to the end."""
+    def go_on(self, status: int) -> int:
+        """From a status of the loop to the end; the status then."""
         advance, chunk, pause = integrate(), self.look_every or FIRST_SLICE, self.pause
-        go_on = pause is None or not pause(self.run, self.work)
+        if self.run.whole.item(runstate.STEPS):  # the first slice has been made
+            chunk *= 2
+        go_on = pause is None or status != runstate.RUNNING or not pause(self.run, self.work)
         try:
             while status == runstate.RUNNING and go_on:
                 whole = self.run.whole
@@ -149,7 +151,7 @@ class Slices:
                 go_on = pause is None or status != runstate.RUNNING or not pause(self.run, self.work)
         except KeyboardInterrupt:
             status = int(Status.INTERRUPTED)
-        return self.result(status)
+        return status
 
     def attend(self, status: int) -> int:
         """What the loop has returned for; the status then."""
@@ -183,6 +185,11 @@ class Slices:
         if status == runstate.RUNNING:
             self.output = _make_room(run, self.output, 0, 0)
         return status
+
+    @property
+    def uneventful(self) -> bool:
+        """True if there is nothing to say besides the status."""
+        return not (self.switches or self.passages or self.ending)
 
     def result(self, status: int) -> Result:
         out = finished(status, self.run, self.output)

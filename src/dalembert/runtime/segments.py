@@ -63,6 +63,7 @@ class Start:
     reason: str = "start"
     pause: Pause | None = None  # asked before the first step and now and then: is the segment to end here?
     look_every: int | None = None  # steps before the first such question; later they come at growing distances
+    expected: int = 0  # answer of `numerics.stiffness` before the first step by which the question there is settled
     happened: tuple[int, ...] = ()  # events whose zero is this state
     sides: Mapping[int, float] = field(default_factory=dict)  # signs of other events that are zero here
     scale: np.ndarray | None = None  # of the constraints, if they are those of the segment before
