@@ -26,6 +26,8 @@ from dalembert.runtime.segments import Segment, Start, Story
 from dalembert.solution import PARTS, Drift, Solution, State
 from dalembert.status import SegmentStats, Stats, Status
 
+SUCCEEDED = Status.SUCCESS.message
+
 
 class Source:
     """What a solution is made from: segments, or one run that has not been made one yet."""
@@ -55,10 +57,6 @@ class Source:
         """With all its constraints."""
         return full_system(self.segments[-1].work.assembly.system)
 
-    def block(self, name: str) -> np.ndarray | None:
-        """A part of the solution, if it is there without further ado."""
-        return None if self.ran is None else self.ran.rows(name)
-
 
 def make_solution(
     story: Story, plan: Plan, jumps: Jumps | None = None, context: Callable[[Segment], Any] | None = None
@@ -78,10 +76,9 @@ def solution_of(
     """The same for a run in one call; ``start``: that of the run, if it is known."""
     if ran.result is not None:
         return make_solution(Story([ran.segment(start)]), plan, None, context)
-    simple = ran if not released_names(ran.work.assembly.system) else None
-    story = None if simple is not None else Story([ran.segment(start)])
-    source = Source(story, plan, None, context, Status.SUCCESS, Status.SUCCESS.message, simple)
-    return Solution.made_of(source, _FIELDS)
+    released = ran.direct.released
+    story, simple = (Story([ran.segment(start)]), None) if released else (None, ran)
+    return Solution.made_of(Source(story, plan, None, context, Status.SUCCESS, SUCCEEDED, simple), _FIELDS)
 
 
 def _times(source: Source) -> np.ndarray:
@@ -121,7 +118,6 @@ def _energy_of(source: Source) -> Callable[[], np.ndarray] | None:
 _FIELDS: dict[str, Callable[[Source], Any]] = {
     "t": _times,
     "parts": lambda x: _joined([split(s, s.result.rows) for s in x.segments]),
-    "status": lambda x: x.status,
     "message": lambda x: x.message,
     "stats": lambda x: _stats(x.segments),
     "names": lambda x: x.system.all_names.copy(),

@@ -118,7 +118,8 @@ class Solution:
     def made_of(cls, source: Any, makers: Mapping[str, Callable[[Any], Any]]) -> Solution:
         """A solution whose fields are made from a source, each when it is first asked for."""
         out = cls.__new__(cls)
-        out.__dict__["_source"], out.__dict__["_makers"] = source, makers
+        known = out.__dict__
+        known["_source"], known["_makers"], known["status"] = source, makers, source.status
         return out
 
     if not TYPE_CHECKING:  # attributes that do not exist are still found out
@@ -136,8 +137,10 @@ class Solution:
 
     def _part(self, name: str) -> np.ndarray:
         known = self.__dict__
-        block = None if "parts" in known else known["_source"].block(name)
-        return self.parts[name] if block is None else block
+        if "parts" not in known and (ran := known["_source"].ran) is not None:  # there without further ado
+            rows: np.ndarray = ran.rows(name)
+            return rows
+        return self.parts[name]
 
     @property
     def q(self) -> np.ndarray:

@@ -46,7 +46,10 @@ from dalembert.status import OptionError
 # one order of them; elsewhere two, since positions are two integrations away (times: benchmarks/iterated.py)
 MOST_SWEEPS, USUAL_SWEEPS = 7, 5
 # Steps for looser tolerances would be so long that sweeps hardly contract, and cost as much.
-LOOSEST = 3e-4
+LOOSEST = 1e-2
+# Steps for tolerances looser than this one are as long as sweeps contract, and more accurate than they have to be. For
+# errors to follow the tolerance from there on, local ones have to fall a little faster.
+FREE, FOLLOW = 1e-4, 0.01
 CORRECTIONS = 4  # of numbers off a group, each squares how far they are
 
 
@@ -86,7 +89,7 @@ class Iterated(Integrator):
     """Radau IIA with eight stages, iterated: for nonstiff systems, the fastest of the methods there.
 
     Constraints are projected after every step. Accelerations of all stages are computed at once, by vector
-    instructions. Stages are iterated a fixed number of times in each step, and a few times more where that saves it.
+    instructions. Automatic steps make fewer iterations where these suffice, and a few more where that saves a step.
 
     Parameters
     ----------
@@ -151,7 +154,7 @@ class Iterated(Integrator):
     def estimate_scale(
         self, system: System, formulation: Formulation, tolerance: float, projection: Projection | None = None
     ) -> float:
-        return max(1.0, tolerance / LOOSEST)
+        return max(1.0, tolerance / LOOSEST, (FREE / tolerance) ** FOLLOW)
 
     def describe(self) -> str:
         return f"iterated Radau ({LANES} stages, order {self.order})"

@@ -33,7 +33,6 @@ from dalembert.numerics.runstate import (
     EXPECTED,
     FAILURES,
     FIXED,
-    FORMER_ERROR,
     FOUND,
     H_ACCEPTED,
     H_MAX,
@@ -45,6 +44,7 @@ from dalembert.numerics.runstate import (
     MAX_STEPS,
     MONITOR,
     MOST_AGEING,
+    MOST_H,
     MOST_TROUBLE,
     MULTIPLIERS_FAILED,
     N_EVAL,
@@ -60,6 +60,7 @@ from dalembert.numerics.runstate import (
     PROJECTION_FAILED,
     REGULAR,
     REJECTED,
+    REJECTED_AT,
     RENEW_QUALITY,
     RESERVE,
     RUNNING,
@@ -91,9 +92,12 @@ from dalembert.numerics.step import (
     still_good,
 )
 from dalembert.numerics.stiffness import judge_start
+from dalembert.numerics.sweeps import error_to_control
 
 SHORT = 0.5  # of the last steps: one that is shorter makes us look for a loss of rank ahead
 SWEEPS_SHRINK = 0.5  # after sweeps that diverge
+# A step whose sweeps diverged does not tell how long it may be: the next ones grow up to this part of it, then slowly.
+FAR_ENOUGH, SLOWLY = 0.75, 1.2
 CLOSE = 0.1  # smallest singular value of the constraints, scaled by their sizes at the start, that means one
 
 
@@ -200,6 +204,8 @@ def _integrate(  # type: ignore[no-untyped-def]
                 error = error_of(run, step, stages, 1, 0)
             if not error <= 1.0:
                 run.whole[REJECTED] += 1
+                run.whole[REJECTED_AT] = run.whole[STEPS]
+                run.real[MOST_H] = FAR_ENOUGH * abs(h)
                 run.whole[IN_A_ROW] += 1
                 run.whole[LAST_CAUSE] = 0 if np.isfinite(error) else NOT_FINITE
                 if run.whole[IN_A_ROW] <= 2 and np.isfinite(error):
@@ -211,7 +217,10 @@ def _integrate(  # type: ignore[no-untyped-def]
                     run.whole[AT_ORDER] = 0
                 run.real[H] = h * min(ratio, 0.9)
                 continue
-            ratio = choose(run, step, stages, max(error, run.real[FORMER_ERROR]))
+            ratio = choose(run, step, stages, error_to_control(run, error))
+            if run.whole[LANE_KERNEL] != 0 and run.real[MOST_H] > 0.0:
+                ratio = min(ratio, max(run.real[MOST_H] / abs(h), 1.0))
+                run.real[MOST_H] *= SLOWLY
             run.real[H] = h * ratio
         if run.whole[STORE_STEPS] == 1 or run.whole[N_EVENTS] > 0:
             # a copy: what is reported must not change what the next steps see

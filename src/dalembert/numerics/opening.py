@@ -36,6 +36,7 @@ from dalembert.numerics.work import _settle
 Q, V, A, N_Q, N_V, RATE, TURNING = range(7)
 N_BLOCKS = 7
 CAUTION, LARGEST_PART = 0.6, 6e-2  # a first step that is too long costs more than a few that are too short
+TURN = 1.5  # of a body (velocities are rates there) in a first step
 NOISE = 1e-10  # at smaller tolerances differences of high order may be rounding, not a sign of instability
 
 
@@ -152,6 +153,11 @@ def _first_step(work, t, span, max_step, order, row, rtol, atol, tolerance):  # 
     h = np.sqrt(0.1 / curvature) if curvature > 0.0 else 1e-3 * length
     if order > 1 and curvature > 0.0:
         h = max(h, CAUTION * (0.01 / max(rate, curvature)) ** (1.0 / (order + 1)))
+        fastest = 0.0
+        for i in range(blocks[N_V]):
+            fastest = max(fastest, abs(row[blocks[V] + i]))
+        if blocks[TURNING] == 1 and h * fastest > TURN:
+            h = TURN / fastest
     return direction * min(h, (1e-2 if order == 1 else LARGEST_PART) * length, max_step)
 
 

@@ -61,8 +61,9 @@ EVENTS_PER_STEP = 2 * EVENT_PIECES  # of one function, at most
 (
     T, H, T_END, H_MAX, NEWTON_TOLERANCE, REUSE, STAGE_TOLERANCE, H_ACCEPTED, MULTIPLIER_TOLERANCE, STALL, FACTORED_AT,
     ESTIMATE_SCALE, SPACING, ROUNDING, FORMER_ERROR, ESTIMATED, CONTRACTION, LAST_RATE, LENGTH, ALLOWED, MOST_RTOL,
-    MOST_ATOL, LOW_TERMS, HIGH_TERMS, HELD_LOW, HELD_HIGH, FASTEST, SHARE,
-) = range(28)  # fmt: skip
+    MOST_ATOL, LOW_TERMS, HIGH_TERMS, HELD_LOW, HELD_HIGH, FASTEST, SPARED, MISSED,
+    MOST_H, LAST_CHANGE, SHARE,
+) = range(32)  # fmt: skip
 N_ORDERS = 8  # orders 0 to 7, whose estimates are weighted by real[SHARE], real[SHARE + 1], ...
 N_REAL = SHARE + N_ORDERS
 # positions in Run.whole
@@ -73,9 +74,10 @@ N_REAL = SHARE + N_ORDERS
     RESERVE, SINCE_CHANGE, REGULAR, GRID_ORDER, SEEDED, BARRED_UNTIL, PENALTY, TROUBLE, GUARDED, RESPONSE, N_DENSE,
     PREPARED, INNER_POINTS, ROUGH_STEPS, N_LAST, EXPLICIT, PROJECT_STEPS, STARTING,
     FORGETS, LANE_KERNEL, AMBIENT, SWEEPS, N_MOVED, HELD, MADE, SWEPT, LANE_WORK, KINKED, ALARMED, LINE,
-    OPENS, START_ORDER, LANES_AT, LOOKS, EXPECTED, FOUND,
-) = range(68)  # fmt: skip
-N_WHOLE = 68
+    OPENS, START_ORDER, LANES_AT, LOOKS, EXPECTED, FOUND, REJECTED_AT,
+    DONE,
+) = range(70)  # fmt: skip
+N_WHOLE = 70
 NOT_OPENED = -1  # what the loop returns if Python has to look closer at where a run starts
 
 
@@ -119,8 +121,9 @@ class RunArrays(NamedTuple):
 class Run:
     """The arrays of a run.
 
-    Those of `RunArrays`, which are attributes, are parts of one block of memory. Beside it: prescribed step sizes,
-    empty if they are free, output times, and rows (m, n) that begin the run instead of steps, SEEDED of them used.
+    Those of `RunArrays`, attributes that are made when they are asked for, are parts of one block of memory. Beside it:
+    prescribed step sizes, empty if they are free, output times, and rows (m, n) that begin the run instead of steps,
+    SEEDED of them used.
     """
 
     real: np.ndarray
@@ -139,21 +142,22 @@ class Run:
     ranked: np.ndarray
 
     def __init__(
-        self, parts: Parts, steps: np.ndarray, t_eval: np.ndarray, seeds: np.ndarray, like: np.ndarray | None = None
+        self, parts: Parts, steps: np.ndarray, t_eval: np.ndarray, seeds: np.ndarray, block: np.ndarray | None = None
     ) -> None:
-        self._parts, self.block = parts, parts.fresh(like)
-        self.whole = parts.view(self.block, 1)  # the others when they are asked for
+        self._parts, self.block = parts, parts.fresh() if block is None else block
         self.steps, self.t_eval, self.seeds = steps, t_eval, seeds
 
-    def again(self) -> Run:
-        """One like this one, which has not begun yet."""
-        return Run(self._parts, self.steps, self.t_eval, self.seeds, self.block)
+    def memory(self) -> np.ndarray:
+        """A block for one like this one, which has not begun yet."""
+        return self._parts.fresh(self.block)
+
+    def with_memory(self, block: np.ndarray) -> Run:
+        """The one whose block this is."""
+        return Run(self._parts, self.steps, self.t_eval, self.seeds, block)
 
     def copy(self) -> Run:
         """With a block of memory of its own: what is computed from it changes nothing of this one."""
-        out = self.again()
-        out.block[:] = self.block
-        return out
+        return self.with_memory(self.block.copy())
 
     def __getattr__(self, name: str) -> np.ndarray:
         if name not in _PART:

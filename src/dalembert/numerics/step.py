@@ -211,6 +211,8 @@ def cause_of(code, otherwise):  # type: ignore[no-untyped-def]
 def evaluate_stages(run, x, d, last, h):  # type: ignore[no-untyped-def]
     """The stages of an explicit method, which are its start values."""
     if run.whole[LANE_KERNEL] != 0:
+        if run.whole[FIXED] == 0 and (run.whole[STEPS] == 0 or run.whole[IN_A_ROW] > 0):
+            set_weights(run, h, last)  # those of what was given up are no measure for changes
         return sweeps(run, d, x, h)
     run.counters[RESIDUALS] += run.whole[EXPLICIT]
     if call_kernel(run.whole[START], d.ctypes.data, last.ctypes.data, x.ctypes.data) < 0:

@@ -13,6 +13,10 @@ of r. Sweeps begin with the polynomials through the rates of the last step, extr
 up to that of the collocation method. (Terms of high degree that would only grow are left out.) In the first step,
 where there is nothing to extrapolate, there are `LANES` - 1 more of them.
 
+Prescribed steps make a given number of sweeps. Automatic ones make fewer, if the last ones would change little: as many
+as are expected by what they have changed in the last step, then one by one. The next step is chosen by the error that
+the usual number would have left, which falls with the order that this gives.
+
 Two estimates of the error are added. What the last sweep has changed; if that is too large although sweeps contract, a
 few more are made, which is less than to begin the step anew. And what the polynomials miss, which sweeps do not show:
 of a rate with Legendre coefficients g_0 .. g_7 over the step Radau's quadrature misses g_15 and what follows, about
@@ -29,14 +33,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from dalembert.numerics.control import weighted_norm
 from dalembert.numerics.hermite import AT_Q, AT_R, AT_V, N_R, N_V
 from dalembert.numerics.native import LANES, call_kernel, inlined, inner, lagrange_lanes, mix
 from dalembert.numerics.newton import CONVERGED, NOT_FINITE, RESIDUALS, USER_ERROR, data
 from dalembert.numerics.runstate import (
     AMBIENT,
     CONTRACTION,
+    DONE,
     ESTIMATE_SCALE,
+    FIXED,
     FORMER_ERROR,
     HELD,
     HELD_HIGH,
@@ -46,13 +51,17 @@ from dalembert.numerics.runstate import (
     LANE_KERNEL,
     LANE_WORK,
     LANES_AT,
+    LAST_CHANGE,
     LAST_RATE,
     LENGTH,
     LOW_TERMS,
     MADE,
+    MISSED,
     N_MOVED,
     N_NUMBERS,
     N_PAST,
+    REJECTED_AT,
+    SPARED,
     STEPS,
     SWEEPS,
     SWEPT,
@@ -69,6 +78,11 @@ MOST_MORE = 3  # sweeps beyond those planned
 MOST_BETWEEN, PART = 30, 1e-3
 BETWEEN = 1  # row of Run.weights for these
 HOPELESS = 1e3  # an error that they will not make small
+ENOUGH, FEWEST = 0.03, 2  # expected change of a sweep after which automatic steps make no other one; sweeps at least
+LATELY = 10  # steps
+# The second sweep of a step that changes as much as the first one, and so much: of 23,000 steps of the collection this
+# was true of half of those that were rejected, and of one in a thousand of the others.
+HOPELESS_CHANGE, NO_CONTRACTION = 1e4, 0.8
 MEMORY = 5.0  # steps, about, in the means of contractions and step sizes
 SLOW, IRRELEVANT = 0.5, 1e-3  # contraction that leaves more than the last change; changes that may be rounding
 G7, G6, G5, G4, BEGINNING = 2, 3, 4, 5, 6  # lanes of an end
@@ -89,7 +103,7 @@ def lanes_size(n_moved: int, nv: int, nr: int, ambient: bool, n_data: int) -> tu
 def work_size(n_moved: int, nv: int, nr: int, ambient: bool) -> int:
     """Numbers in a work space: a matrix, the arguments of the kernel, three sets of rates, an end, velocities."""
     vectors = LANES + 1 + n_moved + nv + nr + 4 * (nv + nr + (n_moved if ambient else 0))
-    return LANES * (vectors + -(-nv // LANES))
+    return LANES * (vectors + -(-(nv + (n_moved if ambient else 0)) // LANES))
 
 
 @inner
@@ -113,18 +127,33 @@ def put(values, first, n, out, start):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def change_size(run, nv, which):  # type: ignore[no-untyped-def]
-    """What a sweep has changed in the velocities at the end of the step (Run.estimate), in units of a tolerance.
-
-    That of the last step, or that of a point between steps.
-    """
-    return run.real[ESTIMATE_SCALE] * weighted_norm(run.estimate, run.weights[which], run.places[AT_V], nv)
-
-
-@inlined
 def beyond_rounding(change, size):  # type: ignore[no-untyped-def]
     """|change| of something of a size, less what is rounding."""
     return max(abs(change) - NOISE * abs(size), 0.0)
+
+
+@inlined
+def squared_changes(w, stage, before, n, weights, first):  # type: ignore[no-untyped-def]
+    """What a sweep has changed in n numbers at the last stage, which is the end of the step, in units of a tolerance:
+    the sum of squares. They take the place of those before."""
+    total = 0.0
+    for i in range(n):
+        last = w[stage + LANES * i + LAST]
+        x = beyond_rounding(last - w[before + i], last) * weights[first + i]
+        w[before + i] = last
+        total += x * x
+    return total
+
+
+@inlined
+def last_squared_changes(w, h, end, stage, d, at, n, weights, first):  # type: ignore[no-untyped-def]
+    """The same for the last sweep: the end of the step (from ``at`` in d) is known, and needs no further stages."""
+    total = 0.0
+    for i in range(n):
+        last = w[stage + LANES * i + LAST]
+        x = beyond_rounding(h * w[end + LANES * i] - (last - d[at + i]), last) * weights[first + i]
+        total += x * x
+    return total
 
 
 @inlined
@@ -164,20 +193,45 @@ def leave_out(run, w, ratio, work):  # type: ignore[no-untyped-def]
 @inner
 def evaluate_stages(run, d, x, h):  # type: ignore[no-untyped-def]
     """Changes of (q, v, r) in a step and their errors, into x. Returns a code of newton()."""
+    planned = 0
     if run.whole[SWEPT] > 0 and run.whole[SWEPT] == run.whole[STEPS]:  # the last attempt was accepted
         run.whole[HELD] = run.whole[MADE]
+        if run.whole[FIXED] == 0:
+            planned = needed(run, h / (run.nodes[1] - run.nodes[2]))
         run.real[HELD_LOW], run.real[HELD_HIGH] = run.real[LOW_TERMS], run.real[HIGH_TERMS]
         run.real[CONTRACTION] += (run.real[LAST_RATE] - run.real[CONTRACTION]) / MEMORY
         run.real[LENGTH] += (abs(run.nodes[1] - run.nodes[2]) - run.real[LENGTH]) / MEMORY
     run.whole[SWEPT] = run.whole[STEPS] + 1
     run.real[FORMER_ERROR] = 0.0
-    planned = run.whole[SWEEPS] if run.whole[HELD] > 0 else run.whole[SWEEPS] + LANES - 1
+    usual = run.whole[SWEEPS] if run.whole[HELD] > 0 else run.whole[SWEEPS] + LANES - 1
+    planned = usual if planned == 0 else planned
     if run.whole[LANES_AT] < 0:
         align(run)
     begin = run.whole[LANES_AT] + FORMULA
     w = run.lanes[begin : begin + run.whole[LANE_WORK]]
-    code, run.whole[MADE], run.real[LAST_RATE] = iterate(run, w, d, x, h, run.whole[HELD], planned, MOST_MORE, 1.0, 0)
+    code, run.whole[MADE], run.real[LAST_RATE] = iterate(
+        run, w, d, x, h, run.whole[HELD], planned, usual, MOST_MORE, 1.0, 0
+    )
     return code
+
+
+@inner
+def needed(run, ratio):  # type: ignore[no-untyped-def]
+    """How many sweeps a step is likely to need, by the last one, which was so many times shorter.
+
+    After m sweeps changes of the velocities are of order 9 + m.
+    """
+    longer, m = max(ratio, 1.0), run.whole[DONE]
+    change, rate = run.real[LAST_CHANGE] * longer ** (9 + m), run.real[LAST_RATE] * longer * longer
+    if not rate < SLOW:
+        return run.whole[SWEEPS]
+    while m > FEWEST and change <= ENOUGH * rate:
+        change /= rate
+        m -= 1
+    while m < run.whole[SWEEPS] and change > ENOUGH:
+        change *= rate
+        m += 1
+    return min(m, run.whole[SWEEPS])
 
 
 @inner
@@ -197,10 +251,11 @@ def step_to(run, multipliers, t0, row, t, out):  # type: ignore[no-untyped-def]
     parameters = 2 + N_NUMBERS + 2 * past
     for i in range(d.size - parameters):
         d[parameters + i] = known[1 + row.size + i]
-    for i in range(run.places[AT_V], run.places[AT_V] + nv):  # nothing of the run: whoever asks, the answer is the same
+    for i in range(past):  # nothing of the run: whoever asks, the answer is the same
         run.weights[BETWEEN, i] = 1.0 / (run.atol[i] + run.rtol[i] * abs(row[i]))
     former = run.real[FORMER_ERROR]
-    code, _, _ = iterate(run, w, d, x, t - t0, 0, run.whole[SWEEPS] + LANES - 1, MOST_BETWEEN, PART, BETWEEN)
+    planned = run.whole[SWEEPS] + LANES - 1
+    code, _, _ = iterate(run, w, d, x, t - t0, 0, planned, planned, MOST_BETWEEN, PART, BETWEEN)
     run.real[FORMER_ERROR] = former
     for i in range(ny):
         out[run.places[AT_Q] + i] = row[run.places[AT_Q] + i] + x[i]
@@ -212,8 +267,29 @@ def step_to(run, multipliers, t0, row, t, out):  # type: ignore[no-untyped-def]
 
 
 @inner
-def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[no-untyped-def]
-    """Sweeps over the stages of a step, ``planned`` ones and up to so many ``more`` until changes are below the goal.
+def give_up(run, x, nv, nr, ny, done):  # type: ignore[no-untyped-def]
+    """No step, and errors far beyond the tolerance. Returns a code of newton()."""
+    half = ny + nv + nr
+    for i in range(2 * half):
+        x[i] = 0.0
+    for i in range(nv):
+        x[half + ny + i] = HOPELESS_CHANGE / run.weights[0, run.places[AT_V] + i]
+    run.counters[RESIDUALS] += LANES * done
+    return CONVERGED
+
+
+@inlined
+def error_to_control(run, error):  # type: ignore[no-untyped-def]
+    """The error that a step would have had with as many sweeps as are usual, by which the next one is chosen."""
+    if run.whole[LANE_KERNEL] == 0:
+        return error
+    return max(error * run.real[SPARED], min(error, run.real[MISSED]), run.real[FORMER_ERROR])
+
+
+@inner
+def iterate(run, w, d, x, h, held, planned, usual, more, goal, which):  # type: ignore[no-untyped-def]
+    """Sweeps over the stages of a step: ``planned`` ones, then until changes are below the goal, as far as those that
+    are ``usual`` and so many ``more``.
 
     ``which``: row of Run.weights that these are measured by. ``held``: number (1 to 3) of the set of rates of the step
     before, 0 if there is none. Returns a code of newton(), the number of the set of rates made, and the last
@@ -230,7 +306,7 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
     y = V + LANES * nv
     ring = y + LANES * ny  # of three sets of rates: of v, r, and of Q if it is ambient
     end = ring + 3 * LANES * n
-    before = end + LANES * n  # velocities at the end of the step, one sweep ago
+    before = end + LANES * n  # the end of the step one sweep ago: velocities, and positions if they are ambient
     first = held % 3 + 1
     second = first % 3 + 1
     new, old = ring + LANES * n * (first - 1), ring + LANES * n * (second - 1)
@@ -252,7 +328,12 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
             return USER_ERROR, 0, 0.0
     for j in range(LANES):
         w[c + j] = run.formula[C + j]
-    done, most, former, error, rate = 0, planned, 0.0, 0.0, 0.0
+    done, most, former, error, rate = 0, usual, 0.0, 0.0, 0.0
+    automatic = which == 0 and run.whole[FIXED] == 0
+    # sweeps after which it is asked where they lead: of a first step all, later the first ones if others failed lately
+    asked = planned if held == 0 else 2 if run.whole[STEPS] - run.whole[REJECTED_AT] < LATELY else -1
+    asked = asked if automatic else -1
+    weights, unit = run.weights[which], run.real[ESTIMATE_SCALE] / np.sqrt(max(nv + (ny if ambient else 0), 1))
     while done < most:
         mix(nv, start + 8 * new, f + 8 * A, h, in_d + 8 * at_v, 1.0, 0.0, f, start + 8 * V)
         if nr > 0:
@@ -261,13 +342,18 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
             mix(ny, start + 8 * (new + LANES * (nv + nr)), f + 8 * A, h, in_d + 8 * at_q, 1.0, 0.0, f, start + 8 * y)
         else:
             mix(ny, start + 8 * new, f + 8 * AA, h * h, in_d + 8 * at_v, 0.0, h, f, start + 8 * y)
-        if done >= planned - 2 and done < planned:  # the last stage is the end of the step
-            for i in range(nv):
-                last = w[V + LANES * i + LAST]
-                run.estimate[i] = beyond_rounding(last - w[before + i], last)
-                w[before + i] = last
-            if done == planned - 1 and done > 0:
-                error = change_size(run, nv, which)
+        if (done <= asked or done >= planned - 2) and done < planned:  # the last stage is the end of the step
+            total = squared_changes(w, V, before, nv, weights, run.places[AT_V])
+            if ambient:
+                total += squared_changes(w, y, before + nv, ny, weights, run.places[AT_Q])
+            if done > 0:
+                former, error = error, unit * np.sqrt(total)
+            if done >= 2 and done <= asked:
+                rate = error / former if former > 0.0 else 0.0
+                if held == 0 and rate < SLOW and error * rate <= ENOUGH:
+                    planned = done + 1
+                elif held > 0 and error > HOPELESS_CHANGE and rate > NO_CONTRACTION:
+                    return give_up(run, x, nv, nr, ny, done), 0, 1.0
         new, old = old, new
         first, second = second, first
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
@@ -276,16 +362,17 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
         if done < planned:
             continue
         mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * end)
-        for i in range(nv):
-            last = w[V + LANES * i + LAST]
-            run.estimate[i] = beyond_rounding(h * w[end + LANES * i] - (last - d[at_v + i]), last)
-        former, error = error, change_size(run, nv, which)
+        total = last_squared_changes(w, h, end, V, d, at_v, nv, weights, run.places[AT_V])
+        if ambient:
+            total += last_squared_changes(w, h, end + LANES * (nv + nr), y, d, at_q, ny, weights, run.places[AT_Q])
+        former, error = error, unit * np.sqrt(total)
         rate = error / former if former > 0.0 else 0.0
-        if not (error > goal or (rate > SLOW and error > IRRELEVANT)) or not error < HOPELESS:
+        limit = goal if done >= usual else ENOUGH * goal
+        if not (error > limit or (rate > SLOW and error > IRRELEVANT)) or not error < HOPELESS:
             break
-        if done == planned:
+        if done == usual:
             run.real[FORMER_ERROR] = error
-            most = planned + more
+            most = usual + more
         if error * rate ** (most - done) > goal:
             break
     run.counters[RESIDUALS] += LANES * done
@@ -295,13 +382,17 @@ def iterate(run, w, d, x, h, held, planned, more, goal, which):  # type: ignore[
     expected = end + BEGINNING
     if held > 0:  # by the polynomial of the last step, whose last stage is where they meet
         gap, expected = run.formula[C], ring + LANES * n * (held - 1) + LAST
-    low, high = 0.0, 0.0
+    low, high, rough = 0.0, 0.0, 0.0
     for i in range(nv):
         at, weight = end + LANES * i, run.weights[which, run.places[AT_V] + i]
         low += weight * weight * (w[at + G4] ** 2 + w[at + G5] ** 2)
         high += weight * weight * (w[at + G6] ** 2 + w[at + G7] ** 2)
+        rough += (weight * missed(w, at, expected + LANES * i, gap, kinked)) ** 2
     if which == 0:
         run.real[LOW_TERMS], run.real[HIGH_TERMS] = low, high
+        run.real[MISSED] = run.real[ESTIMATE_SCALE] * abs(h) * np.sqrt(rough / max(nv, 1))
+        run.real[SPARED] = rate ** (usual - done) if done < usual else 1.0
+        run.whole[DONE], run.real[LAST_CHANGE] = done, error
     for i in range(nv + nr):
         at = LANES * i
         x[ny + i] = h * w[end + at]

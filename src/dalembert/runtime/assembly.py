@@ -73,12 +73,16 @@ class Assembly:
 
     def workspace(self, p: np.ndarray) -> Workspace:
         """Fresh work space for one run with the parameters ``p``."""
+        return Workspace(self, self.memory(p), p)
+
+    def memory(self, p: np.ndarray) -> np.ndarray:
+        """The block of memory of a fresh work space."""
         key, filled = p.tobytes(), self.__dict__.get("_filled")
         if filled is None or filled[0] != key:
             template = self.parts.fresh()
             template[self._parameter_places] = p
             filled = self.__dict__["_filled"] = key, template
-        return Workspace(self, self.parts.fresh(filled[1]), p)
+        return self.parts.fresh(filled[1])
 
     @cached_property
     def parts(self) -> Parts:

@@ -12,16 +12,18 @@ therefore done once for all runs of a `Direct`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
+from time import perf_counter as clock
 from typing import Any
 
 import numpy as np
+from numpy import empty
 
 from dalembert.formulations.base import At, Formulation
 from dalembert.integrators.base import Integrator
+from dalembert.model.released import released_names
 from dalembert.numerics import runstate
 from dalembert.numerics.compiled import integrate
 from dalembert.runtime import arguments
@@ -34,7 +36,7 @@ from dalembert.runtime.segments import Segment, Start
 from dalembert.runtime.start import initial_row
 from dalembert.status import Status
 
-DOUBLE = np.dtype(float)
+DOUBLE, WORD = np.dtype(float), np.dtype(np.int64)
 
 
 def direct(start: Start, plan: Plan) -> Direct | None:
@@ -101,88 +103,110 @@ class Direct:
     def __init__(self, start: Start, assembly: Assembly, options: Options, template: runstate.Run) -> None:
         self.start, self.assembly, self.options, self.template = start, assembly, options, template
         system, layout = assembly.system, assembly.layout
-        # blocks of the row that numbers can be put into as they are
-        self._blocks = {name: (layout.slice(name), (system.sizes[name],)) for name in ("q", "v", "r")}
-        self._required = [name for name in ("q", "r") if system.sizes[name]]
+        # blocks of the row that numbers can be put into as they are, and those that there have to be some for
+        self._blocks = [(name, layout.slice(name), (system.sizes[name],)) for name in ("q", "v", "r")]
+        self._required = {name for name in ("q", "r") if system.sizes[name]}
+        self._blank = np.zeros(layout.n)
+        t, rows, _, *self._no_events = outputs(layout.n, options)
+        self._count, self._shape = t.size, rows.shape  # of points to be stored
+        # what does not change: tolerances, step sizes, output times, seeds
+        self._given = options.rtol, options.atol, NOTHING, template.t_eval, template.seeds
         self._advance = integrate()
+        self.places = {name: layout.slice(name) for name, _ in layout.blocks}
+        self.released = bool(released_names(system))
 
     def run(self, values: Mapping[str, Any], p: np.ndarray, start: Start | None = None) -> Ran | None:
         """A run from initial values by name, done; None if Python has to look at them.
 
         ``start``: that of this run, if it is watched. Such a run may not be over.
         """
-        begin = time.perf_counter()
-        assembly, options = self.assembly, self.options
-        row = self._row(values)
-        work, run, output = assembly.workspace(p), self.template.again(), outputs(assembly.layout.n, options)
-        pause, look_every = None, None
-        if start is not None and start.pause is not None:
-            pause, look_every = start.pause, start.look_every
-            run.whole[runstate.LOOKS], run.whole[runstate.EXPECTED] = 1, start.expected
-            run.whole[runstate.CHUNK_END] = look_every
-        begun = time.perf_counter()
+        begin = clock()
+        row, work, run = self._row(values), self.assembly.memory(p), self.template.memory()
+        output = empty(self._count), empty(self._shape), empty(self._count, WORD), *self._no_events
+        ran = Ran(self, values, p, work, run, output, row)
+        watched = start is not None and start.pause is not None
+        if watched:
+            assert start is not None
+            whole = ran.state.whole
+            whole[runstate.LOOKS], whole[runstate.EXPECTED] = 1, start.expected
+            whole[runstate.CHUNK_END] = start.look_every
+        begun = clock()
         try:
-            status = self._advance(
-                run.block, work.block, row, options.rtol, options.atol, NOTHING, run.t_eval, run.seeds, *output
-            )
+            status = self._advance(run, work, row, *self._given, *output)
         except KeyboardInterrupt:
             status = int(Status.INTERRUPTED)
+        ran.prepare_time, ran.run_time = begun - begin, clock() - begun
+        if status == runstate.SUCCESS:
+            return ran
         if status == runstate.NOT_OPENED:
             return None
-        ran = Ran(self, values, work, run, output, row, begun - begin, time.perf_counter() - begun)
-        if status != runstate.SUCCESS:
-            slices = Slices(work, self.start.formulation, options, run, output, pause=pause, look_every=look_every)
-            status = slices.go_on(slices.attend(status))
-            ran.state, ran.output = slices.run, slices.output
-            if status != runstate.SUCCESS or not slices.uneventful:
-                ran.result = slices.result(status)
-            ran.run_time = time.perf_counter() - begun
+        pause, look_every = (start.pause, start.look_every) if start is not None else (None, None)
+        slices = Slices(
+            ran.work, self.start.formulation, self.options, ran.state, runstate.Output(*output),
+            pause=pause, look_every=look_every,
+        )  # fmt: skip
+        status = slices.go_on(slices.attend(status))
+        ran.state, ran.output = slices.run, slices.output
+        if status != runstate.SUCCESS or not slices.uneventful:
+            ran.result = slices.result(status)
+        ran.run_time = clock() - begun
         return ran
 
     def _row(self, values: Mapping[str, Any]) -> np.ndarray:
         """As `initial_row`, whose place it takes for arrays of numbers; compiled code sees whether they are finite."""
-        row = np.zeros(self.assembly.layout.n)
-        for name, x in values.items():
-            if type(x) is np.ndarray and name in self._blocks and x.dtype == DOUBLE:
-                place, shape = self._blocks[name]
-                if x.shape == shape:
-                    row[place] = x
-                    continue
-            elif x is None and name not in self._required:
-                continue
+        row = self._blank.copy()
+        for name, place, shape in self._blocks:
+            x = values.get(name)
+            if type(x) is np.ndarray and x.dtype == DOUBLE and x.shape == shape:
+                row[place] = x
+            elif x is not None or name in self._required:
+                return initial_row(self.assembly.system, self.assembly.layout, **values)
+        if values.get("w") is not None or values.get("s") is not None:
             return initial_row(self.assembly.system, self.assembly.layout, **values)
         return row
 
 
-@dataclass(eq=False, slots=True)
 class Ran:
-    """A run that a `Direct` has made."""
+    """A run that a `Direct` has made: its memory, from which objects are made when they are asked for."""
 
-    direct: Direct
-    values: Mapping[str, Any]
-    work: Workspace
-    state: runstate.Run
-    output: runstate.Output
-    row0: np.ndarray
+    result: Result | None = None  # if there is more to say than that it was a success
     prepare_time: float
     run_time: float
-    result: Result | None = None  # if there is more to say than that it was a success
+
+    def __init__(
+        self, direct: Direct, values: Mapping[str, Any], p: np.ndarray, work: np.ndarray, run: np.ndarray,
+        output: tuple[np.ndarray, ...], row0: np.ndarray,
+    ) -> None:  # fmt: skip
+        self.direct, self.values, self.row0 = direct, values, row0
+        self._p, self._work, self._run, self.output = p, work, run, output
+
+    @cached_property
+    def work(self) -> Workspace:
+        return Workspace(self.direct.assembly, self._work, self._p)
+
+    @cached_property
+    def state(self) -> runstate.Run:
+        return self.direct.template.with_memory(self._run)
 
     @property
     def over(self) -> bool:
         """False if another method is to go on from where it is."""
         return self.result is None or self.result.status != Status.RUNNING
 
+    @cached_property
+    def stored(self) -> int:
+        """Number of points."""
+        return int(self.state.whole[runstate.STORED])
+
     def rows(self, name: str) -> np.ndarray:
         """A block of the rows stored."""
-        n = self.state.whole.item(runstate.STORED)
-        return self.output.rows[:n, self.work.assembly.layout.slice(name)]
+        return self.output[1][: self.stored, self.direct.places[name]]
 
     def segment(self, start: Start | None = None) -> Segment:
         """The same as other runs have it; ``start``: that of the run, if it is known."""
-        result = self.result or finished(runstate.SUCCESS, self.state, self.output)
+        result = self.result or finished(runstate.SUCCESS, self.state, runstate.Output(*self.output))
         options = self.direct.options
-        start = start or replace(self.direct.start, values=self.values, p=self.work.p)
+        start = start or replace(self.direct.start, values=self.values, p=self._p)
         return Segment(
             start, self.work, options, NO_EVENTS, self.row0, None, options.t1, self.prepare_time, self.run_time, result
         )
