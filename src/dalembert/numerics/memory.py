@@ -51,10 +51,14 @@ class Parts:
         leaves, copied = list(_leaves(arrays)), {id(x): n for x, n in blank}
         begin, at = WORDS * len(leaves), {}
         ranges = [(0, begin)]
-        for x in leaves:
+        # what is copied as a whole comes first, what is not copied last: few ranges have to be
+        for x in sorted(leaves, key=lambda x: (copied.get(id(x), x.size) < x.size) + (copied.get(id(x)) == 0)):
             if id(x) not in at:
-                at[id(x)] = begin
-                ranges.append((begin, begin + copied.get(id(x), x.size)))
+                at[id(x)], end = begin, begin + copied.get(id(x), x.size)
+                if ranges[-1][1] == begin:
+                    ranges[-1] = ranges[-1][0], end
+                elif end > begin:
+                    ranges.append((begin, end))
                 begin += x.size
         self.template = np.zeros(begin)
         self._ranges = ranges if begin > SMALL else []

@@ -133,36 +133,53 @@ def beyond_rounding(change, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def squared_changes(w, stage, before, n, weights, first):  # type: ignore[no-untyped-def]
-    """What a sweep has changed in n numbers at the last stage, which is the end of the step, in units of a tolerance:
-    the sum of squares. They take the place of those before."""
+def squared_changes(lasts, before, weights):  # type: ignore[no-untyped-def]
+    """What a sweep has changed in numbers at the last stage (vectors), which is the end of the step, in units of a
+    tolerance: the sum of squares. They take the place of those before."""
     total = 0.0
-    for i in range(n):
-        last = w[stage + LANES * i + LAST]
-        x = beyond_rounding(last - w[before + i], last) * weights[first + i]
-        w[before + i] = last
+    for i in range(before.size):
+        last = lasts[LANES * i + LAST]
+        x = beyond_rounding(last - before[i], last) * weights[i]
+        before[i] = last
         total += x * x
     return total
 
 
 @inlined
-def last_squared_changes(w, h, end, stage, d, at, n, weights, first):  # type: ignore[no-untyped-def]
-    """The same for the last sweep: the end of the step (from ``at`` in d) is known, and needs no further stages."""
+def last_squared_changes(h, ends, lasts, begins, weights):  # type: ignore[no-untyped-def]
+    """The same for the last sweep: the end of the step is known, and needs no further stages."""
     total = 0.0
-    for i in range(n):
-        last = w[stage + LANES * i + LAST]
-        x = beyond_rounding(h * w[end + LANES * i] - (last - d[at + i]), last) * weights[first + i]
+    for i in range(begins.size):
+        last = lasts[LANES * i + LAST]
+        x = beyond_rounding(h * ends[LANES * i] - (last - begins[i]), last) * weights[i]
         total += x * x
     return total
 
 
 @inlined
-def missed(w, at, before, gap, kinked):  # type: ignore[no-untyped-def]
-    """What the polynomial of a rate misses, from its Legendre coefficients, and from its value at the beginning of the
-    step, which was different ``before`` if a force has jumped in the gap before the first node; over h."""
-    high, low = w[at + G7] ** 2 + w[at + G6] ** 2, w[at + G5] ** 2 + w[at + G4] ** 2
-    jump = abs(w[at + BEGINNING] - w[before]) - UNLIKE * (abs(w[at + G7]) + abs(w[at + G6]))
-    return abs(w[at + G7]) * ((high / low) ** 2 if high < low and not kinked else 1.0) + gap * max(jump, 0.0)
+def conclude(h, ends, lasts, begins, expected, gap, kinked, worse, weights, out, errors):  # type: ignore[no-untyped-def]
+    """Changes of numbers in a step and their errors, from what makes the end of it (vectors).
+
+    To what the last sweep has changed comes what the polynomial of a rate misses, from its Legendre coefficients, and
+    from its value at the beginning of the step, which is not as ``expected`` if a force has jumped in the gap before
+    the first node. Returns the sum of the changes, and weighted sums of squares: of the coefficients of degree 4 and 5,
+    of 6 and 7, and of what is missed.
+    """
+    total, all_low, all_high, all_missed, size = 0.0, 0.0, 0.0, 0.0, abs(h)
+    for i in range(out.size):
+        at, weight = LANES * i, weights[i] * weights[i]
+        g6, g7, last = abs(ends[at + G6]), abs(ends[at + G7]), lasts[at + LAST]
+        high, low = g7 * g7 + g6 * g6, ends[at + G5] ** 2 + ends[at + G4] ** 2
+        fall = high / low if high < low and not kinked else 1.0
+        jump = abs(ends[at + BEGINNING] - expected[at]) - UNLIKE * (g7 + g6)
+        missed = size * (g7 * (fall * fall) + gap * max(jump, 0.0))
+        out[i] = h * ends[at]
+        errors[i] = worse * beyond_rounding(out[i] - (last - begins[i]), last) + missed
+        total += out[i]
+        all_low += weight * low
+        all_high += weight * high
+        all_missed += weight * (missed * missed)
+    return total, all_low, all_high, all_missed
 
 
 @inlined
@@ -343,9 +360,9 @@ def iterate(run, w, d, x, h, held, planned, usual, more, goal, which):  # type: 
         else:
             mix(ny, start + 8 * new, f + 8 * AA, h * h, in_d + 8 * at_v, 0.0, h, f, start + 8 * y)
         if (done <= asked or done >= planned - 2) and done < planned:  # the last stage is the end of the step
-            total = squared_changes(w, V, before, nv, weights, run.places[AT_V])
+            total = squared_changes(w[V:y], w[before : before + nv], weights[run.places[AT_V] :])
             if ambient:
-                total += squared_changes(w, y, before + nv, ny, weights, run.places[AT_Q])
+                total += squared_changes(w[y:ring], w[before + nv : before + nv + ny], weights[run.places[AT_Q] :])
             if done > 0:
                 former, error = error, unit * np.sqrt(total)
             if done >= 2 and done <= asked:
@@ -362,9 +379,10 @@ def iterate(run, w, d, x, h, held, planned, usual, more, goal, which):  # type: 
         if done < planned:
             continue
         mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * end)
-        total = last_squared_changes(w, h, end, V, d, at_v, nv, weights, run.places[AT_V])
+        total = last_squared_changes(h, w[end:], w[V:y], d[at_v : at_v + nv], weights[run.places[AT_V] :])
         if ambient:
-            total += last_squared_changes(w, h, end + LANES * (nv + nr), y, d, at_q, ny, weights, run.places[AT_Q])
+            of_q = w[end + LANES * (nv + nr) :]
+            total += last_squared_changes(h, of_q, w[y:ring], d[at_q : at_q + ny], weights[run.places[AT_Q] :])
         former, error = error, unit * np.sqrt(total)
         rate = error / former if former > 0.0 else 0.0
         limit = goal if done >= usual else ENOUGH * goal
@@ -378,39 +396,35 @@ def iterate(run, w, d, x, h, held, planned, usual, more, goal, which):  # type: 
     run.counters[RESIDUALS] += LANES * done
     # what is left of changes that contract slowly is more than the last of them
     worse = 1.0 if not rate > SLOW or error <= IRRELEVANT else rate / (1.0 - rate) if rate < 0.999 else HOPELESS
-    total, half, gap, kinked = 0.0, ny + nv + nr, 0.0, run.whole[KINKED] == 1
-    expected = end + BEGINNING
+    half, gap, kinked, expected = ny + nv + nr, 0.0, run.whole[KINKED] == 1, end + BEGINNING
     if held > 0:  # by the polynomial of the last step, whose last stage is where they meet
         gap, expected = run.formula[C], ring + LANES * n * (held - 1) + LAST
-    low, high, rough = 0.0, 0.0, 0.0
-    for i in range(nv):
-        at, weight = end + LANES * i, run.weights[which, run.places[AT_V] + i]
-        low += weight * weight * (w[at + G4] ** 2 + w[at + G5] ** 2)
-        high += weight * weight * (w[at + G6] ** 2 + w[at + G7] ** 2)
-        rough += (weight * missed(w, at, expected + LANES * i, gap, kinked)) ** 2
+    of_v, behind = LANES * nv, end + LANES * n
+    total, low, high, rough = conclude(
+        h, w[end : end + of_v], w[V:y], d[at_v : at_v + nv], w[expected:], gap, kinked, worse,
+        weights[run.places[AT_V] :], x[ny : ny + nv], x[half + ny : half + ny + nv],
+    )  # fmt: skip
     if which == 0:
         run.real[LOW_TERMS], run.real[HIGH_TERMS] = low, high
-        run.real[MISSED] = run.real[ESTIMATE_SCALE] * abs(h) * np.sqrt(rough / max(nv, 1))
+        run.real[MISSED] = run.real[ESTIMATE_SCALE] * np.sqrt(rough / max(nv, 1))
         run.real[SPARED] = rate ** (usual - done) if done < usual else 1.0
         run.whole[DONE], run.real[LAST_CHANGE] = done, error
-    for i in range(nv + nr):
-        at = LANES * i
-        x[ny + i] = h * w[end + at]
-        last, begin = w[V + at + LAST], d[at_v + i]
-        if i >= nv:
-            last, begin = w[r + at - LANES * nv + LAST], d[at_r + i - nv]
-        changed = worse * beyond_rounding(x[ny + i] - (last - begin), last)
-        x[half + ny + i] = changed + abs(h) * missed(w, end + at, expected + at, gap, kinked)
-        total += x[ny + i]
-    for i in range(ny):
-        last = w[y + LANES * i + LAST]
-        if ambient:
-            at = end + LANES * (nv + nr + i)
-            x[i] = h * w[at]
-            changed = worse * beyond_rounding(x[i] - (last - d[at_q + i]), last)
-            x[half + i] = changed + abs(h) * missed(w, at, at + BEGINNING, 0.0, kinked)
-        else:
-            x[i] = h * (d[at_v + i] + h * w[end + LANES * i + 1])
-            x[half + i] = worse * beyond_rounding(x[i] - last, last)
-        total += x[i]
+    if nr > 0:
+        total += conclude(
+            h, w[end + of_v : behind], w[r:V], d[at_r : at_r + nr], w[expected + of_v :], gap, kinked, worse,
+            weights[run.places[AT_R] :], x[ny + nv : half], x[half + ny + nv :],
+        )[0]  # fmt: skip
+    if ambient:
+        of_q = end + LANES * (nv + nr)
+        total += conclude(
+            h, w[of_q:behind], w[y:ring], d[at_q : at_q + ny], w[of_q + BEGINNING :], 0.0, kinked, worse,
+            weights[run.places[AT_Q] :], x[:ny], x[half : half + ny],
+        )[0]  # fmt: skip
+    else:
+        ends, lasts, begins, out, errors = w[end:behind], w[y:ring], d[at_v : at_v + nv], x[:ny], x[half : half + ny]
+        for i in range(ny):
+            out[i] = h * (begins[i] + h * ends[LANES * i + 1])
+            last = lasts[LANES * i + LAST]
+            errors[i] = worse * beyond_rounding(out[i] - last, last)
+            total += out[i]
     return (CONVERGED if np.isfinite(total) else NOT_FINITE), first, rate
