@@ -14,11 +14,12 @@ class Status(IntEnum):
     """Outcome of an integration. Values >= 0 are good; each member carries a message for people."""
 
     message: str
+    ok: bool  # the run ended as asked: at the end or at a terminal event
 
     def __new__(cls, value: int, message: str) -> Status:
         member = int.__new__(cls, value)
         member._value_ = value
-        member.message = message
+        member.message, member.ok = message, value in (0, 1)
         return member
 
     SUCCESS = 0, "The end of the time span was reached."
@@ -102,11 +103,6 @@ class Status(IntEnum):
     def of(cls, value: int) -> Status:
         """The member with this value."""
         return cls(value)  # type: ignore[call-arg]
-
-    @property
-    def ok(self) -> bool:
-        """True for a run that ended as asked."""
-        return self is Status.SUCCESS or self is Status.EVENT
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,8 @@ class Direct:
         self._required = {name for name in ("q", "r") if system.sizes[name]}
         self._blank = np.zeros(layout.n)
         t, rows, _, *self._no_events = outputs(layout.n, options)
-        self._count, self._shape = t.size, rows.shape  # of points to be stored
+        self._count, self._shape = t.size, rows.shape  # of points that there is room for
+        self._all = -1 if options.t_eval is None else options.t_eval.size  # that there are in the end, if it is known
         # what does not change: tolerances, step sizes, output times, seeds
         self._given = options.rtol, options.atol, NOTHING, template.t_eval, template.seeds
         self._advance = integrate()
@@ -137,6 +138,7 @@ class Direct:
             status = int(Status.INTERRUPTED)
         ran.prepare_time, ran.run_time = begun - begin, clock() - begun
         if status == runstate.SUCCESS:
+            ran.stored = self._all
             return ran
         if status == runstate.NOT_OPENED:
             return None
@@ -157,7 +159,7 @@ class Direct:
         row = self._blank.copy()
         for name, place, shape in self._blocks:
             x = values.get(name)
-            if type(x) is np.ndarray and x.dtype == DOUBLE and x.shape == shape:
+            if type(x) is np.ndarray and x.dtype is DOUBLE and x.shape == shape:
                 row[place] = x
             elif x is not None or name in self._required:
                 return initial_row(self.assembly.system, self.assembly.layout, **values)
@@ -170,6 +172,7 @@ class Ran:
     """A run that a `Direct` has made: its memory, from which objects are made when they are asked for."""
 
     result: Result | None = None  # if there is more to say than that it was a success
+    stored: int = -1  # points, if it is known
     prepare_time: float
     run_time: float
 
@@ -193,13 +196,10 @@ class Ran:
         """False if another method is to go on from where it is."""
         return self.result is None or self.result.status != Status.RUNNING
 
-    @cached_property
-    def stored(self) -> int:
-        """Number of points."""
-        return int(self.state.whole[runstate.STORED])
-
     def rows(self, name: str) -> np.ndarray:
         """A block of the rows stored."""
+        if self.stored < 0:
+            self.stored = int(self.state.whole[runstate.STORED])
         return self.output[1][: self.stored, self.direct.places[name]]
 
     def segment(self, start: Start | None = None) -> Segment:
