@@ -148,6 +148,48 @@ def test_backwards() -> None:
     assert np.abs(back.q[-1] - problem.q0).max() < 1e-8
 
 
+def evaluations(tol: float, h: float | None = None, **options: Any) -> tuple[float, da.Solution]:
+    """Evaluations of all stages that a pendulum takes over two periods, besides those for rates and multipliers."""
+    problem = da.problems()["pendulum"]
+    sol = da.solve(
+        problem.system, (0, 4), problem.q0, problem.v0, method=da.Iterated(), rtol=tol, atol=tol, h=h, **options
+    )
+    assert sol.success
+    return sol.stats.residuals / LANES, sol
+
+
+def test_automatic_steps_sweep_as_often_as_they_have_to() -> None:
+    """Prescribed steps make all sweeps, for their order. Automatic ones of the same size make as many as errors of
+    their tolerance need."""
+    at_least = 40 * 5 + LANES - 1
+    prescribed, _ = evaluations(1e-3, h=0.1)
+    assert prescribed >= at_least
+    found = [(tol, *evaluations(tol, max_step=0.1, first_step=0.1)) for tol in (1e-3, 1e-5, 1e-7, 1e-9)]
+    counts = [count for _, count, _ in found]
+    assert counts == sorted(counts)
+    assert counts[0] < 0.7 * at_least
+    for tol, _, sol in found:
+        assert sol.stats.steps == 40
+        assert pendulum_errors(sol)["q"] < 10 * tol
+
+
+def test_steps_that_are_far_too_long_are_given_up_early() -> None:
+    """Sweeps over a whole period diverge at once. What comes of the attempt is no measure for the next one."""
+    count, sol = evaluations(1e-6, first_step=2.0)
+    usual, plain = evaluations(1e-6)
+    assert sol.stats.rejected >= 1
+    assert count < usual + 60
+    assert pendulum_errors(sol)["q"] < 10 * max(pendulum_errors(plain)["q"], 1e-6)
+
+
+def test_a_body_turns_little_in_its_first_step() -> None:
+    """Its velocities, 150 rad/s, are rates: a step of 0.06 s, which a run of 1 s could begin with, is too long."""
+    problem = da.problems()["heavy-top"]
+    sol = da.solve(problem.system, (0, 1), problem.q0, problem.v0, method="iterated", rtol=1e-3, atol=1e-3)
+    assert sol.t[1] == pytest.approx(1.5 / np.abs(problem.v0).max())
+    assert not sol.stats.rejected
+
+
 def test_long_steps_raise_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rod turns by more than a right angle within a step: followed in pieces, and not taken for a loss of rank."""
     asked: list[Any] = []

@@ -35,7 +35,7 @@ from dalembert.numerics.work import _settle
 # positions in the array of blocks: where q, v and a begin, their numbers, and the kernel of q' (0: q' = v)
 Q, V, A, N_Q, N_V, RATE, TURNING = range(7)
 N_BLOCKS = 7
-CAUTION, LARGEST_PART = 0.6, 6e-2  # a first step that is too long costs more than a few that are too short
+LARGEST_PART = 6e-2  # of a run: a first step that is too long costs more than a few that are too short
 TURN = 1.5  # of a body (velocities are rates there) in a first step
 NOISE = 1e-10  # at smaller tolerances differences of high order may be rounding, not a sign of instability
 
@@ -125,7 +125,7 @@ def _first_step(work, t, span, max_step, order, row, rtol, atol, tolerance):  # 
     """First step of a method of some order, signed.
 
     Of order 1: 0.1 of the error that second derivatives allow. Of higher order: what they suggest for its derivatives
-    [HNW93, II.4], with some caution.
+    [HNW93, II.4]; bodies turn by no more than TURN.
     """
     model, data, index, blocks = work.model, work.model.data, work.model.differential, work.model.blocks
     data[0] = t
@@ -152,7 +152,7 @@ def _first_step(work, t, span, max_step, order, row, rtol, atol, tolerance):  # 
     curvature = _size(d2, row, rtol, atol, index, m, extra, trial)
     h = np.sqrt(0.1 / curvature) if curvature > 0.0 else 1e-3 * length
     if order > 1 and curvature > 0.0:
-        h = max(h, CAUTION * (0.01 / max(rate, curvature)) ** (1.0 / (order + 1)))
+        h = max(h, (0.01 / max(rate, curvature)) ** (1.0 / (order + 1)))
         fastest = 0.0
         for i in range(blocks[N_V]):
             fastest = max(fastest, abs(row[blocks[V] + i]))
