@@ -80,9 +80,10 @@ BETWEEN = 1  # row of Run.weights for these
 HOPELESS = 1e3  # an error that they will not make small
 ENOUGH, FEWEST = 0.03, 2  # expected change of a sweep after which automatic steps make no other one; sweeps at least
 LATELY = 10  # steps
-# The second sweep of a step that changes as much as the first one, and so much: of 23,000 steps of the collection this
-# was true of half of those that were rejected, and of one in a thousand of the others.
-HOPELESS_CHANGE, NO_CONTRACTION = 1e4, 0.8
+# The second sweep of a step changes as much as the first one, and so much, in units of the tolerance and of what it
+# changes: of 23,000 steps with loose tolerances this was true of half of those that were rejected, and of one in a
+# thousand of the others.
+HOPELESS_CHANGE, NO_CONTRACTION, LARGE = 1e4, 0.8, 0.05
 MEMORY = 5.0  # steps, about, in the means of contractions and step sizes
 SLOW, IRRELEVANT = 0.5, 1e-3  # contraction that leaves more than the last change; changes that may be rounding
 G7, G6, G5, G4, BEGINNING = 2, 3, 4, 5, 6  # lanes of an end
@@ -142,6 +143,15 @@ def squared_changes(lasts, before, weights):  # type: ignore[no-untyped-def]
         x = beyond_rounding(last - before[i], last) * weights[i]
         before[i] = last
         total += x * x
+    return total
+
+
+@inner
+def squared_size(x, weights):  # type: ignore[no-untyped-def]
+    """The numbers themselves in these units."""
+    total = 0.0
+    for i in range(x.size):
+        total += (x[i] * weights[i]) ** 2
     return total
 
 
@@ -370,7 +380,9 @@ def iterate(run, w, d, x, h, held, planned, usual, more, goal, which):  # type: 
                 if held == 0 and rate < SLOW and error * rate <= ENOUGH:
                     planned = done + 1
                 elif held > 0 and error > HOPELESS_CHANGE and rate > NO_CONTRACTION:
-                    return give_up(run, x, nv, nr, ny, done), 0, 1.0
+                    size = squared_size(w[before : before + nv], weights[run.places[AT_V] :])
+                    if error > LARGE * unit * np.sqrt(size):
+                        return give_up(run, x, nv, nr, ny, done), 0, 1.0
         new, old = old, new
         first, second = second, first
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
