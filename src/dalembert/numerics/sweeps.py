@@ -81,8 +81,7 @@ HOPELESS = 1e3  # an error that they will not make small
 ENOUGH, FEWEST = 0.03, 2  # expected change of a sweep after which automatic steps make no other one; sweeps at least
 LATELY = 10  # steps
 # The second sweep of a step changes as much as the first one, and so much, in units of the tolerance and of what it
-# changes: of 23,000 steps with loose tolerances this was true of half of those that were rejected, and of one in a
-# thousand of the others.
+# changes. At tight tolerances the former alone says little: sweeps may contract from there on.
 HOPELESS_CHANGE, NO_CONTRACTION, LARGE = 1e4, 0.8, 0.05
 MEMORY = 5.0  # steps, about, in the means of contractions and step sizes
 SLOW, IRRELEVANT = 0.5, 1e-3  # contraction that leaves more than the last change; changes that may be rounding
