@@ -72,6 +72,7 @@ CURVE = tuple(float(10.0**-x) for x in np.arange(3.0, 9.6, 0.5))  # tolerances o
 FORMS = ("index-1", "index-2", "stabilized-index-2", "index-3", "minimal-extension", "baumgarte", "overdetermined")
 BEST = ("index-1", "stabilized-index-2")
 ROOM = 1.15  # of numbers of steps: those of BDF are interpolated, and scatter by some percent
+JITTER = (-2e-12, -1e-12, 0.0, 1e-12, 2e-12)  # of tolerances
 
 
 @cache
@@ -84,6 +85,12 @@ def automatic(name: str, tol: float, method: str) -> da.Solution:
     )  # fmt: skip
     assert sol.success, sol.message
     return sol
+
+
+@cache
+def usual_steps(name: str, tol: float, method: str) -> float:
+    """Steps at tolerances that differ by rounding: the median. (On the truck numbers scatter by two percent.)"""
+    return float(np.median([automatic(name, tol * (1 + x), method).stats.steps for x in JITTER]))
 
 
 def scaled_errors(name: str, sol: da.Solution, tol: float) -> dict[str, float]:
@@ -119,7 +126,7 @@ def test_automatic_runs(name: str, tol: float) -> None:
     for form in FORMS:
         other = automatic(name, tol, form)
         if form in BEST or max(scaled_errors(name, other, tol).values()) < 1.0:
-            assert sol.stats.steps <= other.stats.steps, form
+            assert usual_steps(name, tol, "modified") <= usual_steps(name, tol, form), form
     assert sol.stats.rejected <= 1 + sol.stats.steps // 50
     found = scaled_errors(name, sol, tol)
     assert max(found.values()) < 1.0, found
@@ -141,7 +148,7 @@ def test_automatic_runs_at_many_tolerances(name: str) -> None:
     for tol in (float(10.0**-x) for x in np.arange(4.0, 8.1, 0.125)):
         sol = automatic(name, tol, "modified")
         assert max(scaled_errors(name, sol, tol).values()) < 1.0, tol
-        assert sol.stats.steps <= automatic(name, tol, "stabilized-index-2").stats.steps, tol
+        assert usual_steps(name, tol, "modified") <= usual_steps(name, tol, "stabilized-index-2"), tol
 
 
 @pytest.mark.parametrize(("name", "first"), [("pendulum", 6), ("slider-crank", 6), ("truck", 3)])
