@@ -28,7 +28,7 @@ from .spec import Instruction, Stream
 
 #: Part of the cache key: raise it with every change that alters the code generated from the same
 #: instructions.
-LOWERING_VERSION: Final = 3
+LOWERING_VERSION: Final = 4
 #: Instructions per LLVM function.
 CHUNK: Final = 1000
 #: Work arrays up to this many doubles live on the stack (threads other than the main one can have small
@@ -36,6 +36,15 @@ CHUNK: Final = 1000
 STACK_DOUBLES: Final = 2048
 
 _STRUCTURE: Final = {ca.OP_CONST, ca.OP_INPUT, ca.OP_OUTPUT}
+# Products and sums that may be rounded together; but what goes into these functions is rounded by itself: x x - x x is
+# to be zero there, not less.
+_FUSED: Final = {
+    ca.OP_ADD: "fadd", ca.OP_SUB: "fsub", ca.OP_MUL: "fmul", ca.OP_SQ: "fmul", ca.OP_TWICE: "fmul"
+}  # fmt: skip
+_BOUNDED: Final = {
+    ca.OP_SQRT, ca.OP_LOG, ca.OP_LOG1P, ca.OP_POW, ca.OP_CONSTPOW, ca.OP_ASIN, ca.OP_ACOS, ca.OP_ACOSH, ca.OP_ATANH,
+    ca.OP_ERFINV,
+}  # fmt: skip
 _INPUTS: Final = ("%a", "%b")
 _POINTERS: Final = "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias writeonly %out"
 
@@ -91,7 +100,12 @@ def lower_module(streams: Sequence[Stream]) -> str:
             )
     parts = [declarations(), SUPPORT]
     for width in {trigonometry.WIDTH, *(stream.lanes for stream in streams)} - {1}:
-        parts += [vectors.declarations(width), trigonometry.definition(width) if fuses() else ""]
+        parts.append(vectors.declarations(width))
+        if fuses():
+            parts += [trigonometry.declaration(width), trigonometry.definition(width)]
+    if fuses():
+        widths = {stream.lanes for stream in streams if stream.fused and stream.lanes > 1}
+        parts += [trigonometry.definition(width, quick=True) for width in widths]
     parts += [_Lowering(symbol(k), stream).run() for k, stream in enumerate(streams)]
     return "\n".join(parts)
 
@@ -101,8 +115,9 @@ class _Lowering:
 
     def __init__(self, name: str, stream: Stream) -> None:
         self.name = name
-        self.lanes, self.kind = stream.lanes, vectors.kind(stream.lanes)
+        self.lanes, self.kind, self.fused = stream.lanes, vectors.kind(stream.lanes), stream.fused
         self.stream = arranged(stream, fuses())
+        self.apart = _rounded_apart(self.stream) if stream.fused else frozenset[int]()
         self.size = -(-len(self.stream) // max(1, -(-len(self.stream) // CHUNK)))  # chunks of equal length
         self.work = _work(self.stream, self.size)
         self.chunks: list[list[str]] = []
@@ -138,7 +153,10 @@ class _Lowering:
             operation = OPERATIONS[op]
             operands = [self._use(number, chunk) for number in inputs[: operation.arity]]
             name = self._name()
-            lines += vectors.lines_of(operation, self.lanes, name, operands)
+            made = vectors.lines_of(operation, self.lanes, name, operands)
+            if self.fused and op in _FUSED and output not in self.apart:
+                made = [line.replace(_FUSED[op], f"{_FUSED[op]} contract", 1) for line in made]
+            lines += made
             self._keep(output, name)
 
     def _emit_batch(self, batch: Batch) -> None:
@@ -147,7 +165,7 @@ class _Lowering:
         if self.lanes > 1:
             for angle, sine in zip(angles, batch.sines, strict=True):
                 name = self._name()
-                self.chunks[chunk] += trigonometry.call_vector(name, angle, self.lanes)
+                self.chunks[chunk] += trigonometry.call_vector(name, angle, self.lanes, self.fused)
                 self._keep(sine, f"{name}.s")
                 self._keep(sine + 1, f"{name}.c")
             return
@@ -228,6 +246,12 @@ def _pointer(name: str, base: str, offset: int) -> str:
 def _define(head: str, body: list[str], attributes: str = "") -> str:
     lines = "\n".join(f"  {line}" for line in body)
     return f"define {head} nounwind {attributes} {{\nentry:\n{lines}\n}}\n"
+
+
+def _rounded_apart(stream: Sequence[Instruction | Batch]) -> frozenset[int]:
+    """Values that go into functions that are not defined everywhere."""
+    plain = (x for x in stream if not isinstance(x, Batch))
+    return frozenset(number for x in plain if x.op in _BOUNDED for number in x.inputs)
 
 
 def _work(stream: Sequence[Instruction | Batch], size: int) -> dict[int, int]:

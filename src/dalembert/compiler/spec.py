@@ -27,9 +27,10 @@ class Stream(tuple[Instruction, ...]):
     """All instructions of a function, in order; for numbers, or for vectors of so many lanes."""
 
     lanes: int
+    fused: bool
 
     @classmethod
-    def of(cls, function: ca.Function, lanes: int = 1) -> Stream:
+    def of(cls, function: ca.Function, lanes: int = 1, fused: bool = False) -> Stream:
         """Read the instructions of an SX function with one output."""
         instructions = []
         for k in range(function.n_instructions()):
@@ -39,12 +40,12 @@ class Stream(tuple[Instruction, ...]):
             output = function.instruction_output(k)[-1]
             instructions.append(Instruction(op, tuple(function.instruction_input(k)), output, constant))
         stream = cls(instructions)
-        stream.lanes = lanes
+        stream.lanes, stream.fused = lanes, fused
         return stream
 
     def to_bytes(self) -> bytes:
         """Everything that matters for the code and nothing else (no names), for the content key."""
-        numbers = array("q", [self.lanes])
+        numbers = array("q", [self.lanes, self.fused])
         for instruction in self:
             numbers.extend((instruction.op, len(instruction.inputs), *instruction.inputs, instruction.output))
         return numbers.tobytes() + array("d", (i.constant for i in self)).tobytes()
@@ -67,6 +68,10 @@ class KernelSpec:
     lanes : int
         Evaluate at so many states at once: ``a`` and ``out`` are then matrices of so many columns, stored row by row;
         ``b`` is common to all states. Always machine code.
+    fused : bool
+        Digits may differ from CasADi's in the last place, for speed: products and sums are rounded once where the
+        processor does both in one, sines and cosines of sums follow from those of their terms, and in lanes all sines
+        and cosines are right to 1.2 units in the last place instead of 0.8.
 
     Raises
     ------
@@ -81,6 +86,7 @@ class KernelSpec:
     out: ca.SX
     rare: bool = False
     lanes: int = 1
+    fused: bool = False
     function: ca.Function = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -119,7 +125,7 @@ class KernelSpec:
     @functools.cached_property
     def stream(self) -> Stream:
         """The instructions of the kernel."""
-        return Stream.of(self.function, self.lanes)
+        return Stream.of(self.function, self.lanes, self.fused)
 
     @property
     def n_a(self) -> int:

@@ -16,7 +16,8 @@ from dalembert.model.point import Environment
 class Request:
     """A kernel wanted: ``out`` as a function of ``a`` and ``b``, evaluated in an environment.
 
-    ``rare``: called a few times in a run, or as an exception. ``lanes``: at so many states at once, see `KernelSpec`.
+    ``rare``: called a few times in a run, or as an exception. ``lanes``: at so many states at once, and fused, see
+    `KernelSpec`.
     """
 
     name: str
@@ -45,7 +46,7 @@ def build_kernels(requests: Sequence[Request]) -> dict[str, Kernel]:
             specs.append(KernelSpec(r.name, r.a, ca.vertcat(r.b, *r.env.coefficients), r.out))
             specs.append(KernelSpec(f"{r.name}:arguments", r.a, r.b, ca.vertcat(*r.env.arguments)))
         else:
-            specs.append(KernelSpec(r.name, r.a, r.b, r.out, r.rare, r.lanes))
+            specs.append(KernelSpec(r.name, r.a, r.b, r.out, r.rare, r.lanes, fused=r.lanes > 1))
     native = compile_kernels(specs)
     return {r.name: _through_python(r, native) if r.calls_python else native[r.name] for r in requests}
 
