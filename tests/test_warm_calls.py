@@ -15,7 +15,7 @@ from numba import njit, types
 
 import dalembert as da
 from dalembert.numerics.compiled import compile_with_blocks
-from dalembert.numerics.memory import SMALL, Parts, Record, Several
+from dalembert.numerics.memory import SMALL, Bundle, Parts, Record, Reference, Several, duplicate, refer
 from dalembert.numerics.opening import pairwise_sum
 from dalembert.numerics.screen import DOUBTFUL, VIOLATED, row_scales
 from dalembert.numerics.work import WORK_TYPE
@@ -87,6 +87,37 @@ def test_large_blocks_are_not_copied_where_nothing_is_to_be_read() -> None:
     views = parts.views(parts.fresh())
     assert views.pairs[0].b[:2].tolist() == [6.0, 6.0]
     assert views.table.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+
+class Outer(NamedTuple):
+    near: Both
+    far: np.ndarray
+    pair: Pair
+
+
+def _all_of(outer):  # type: ignore[no-untyped-def]
+    outer.pair.b[0] += 1.0
+    return _added(outer.near, 1) + 1e7 * outer.far[1] + 1e8 * outer.pair.b[0]
+
+
+_added = njit(lambda both, i: both.pair.a[0] + 10 * both.pairs[i].b[0])
+
+
+def test_bundles_hold_blocks_and_refer_to_arrays_elsewhere() -> None:
+    f8 = types.float64[::1]
+    pair = Record(Pair, [f8, f8])
+    kind = Record(Both, [pair, Several(pair, 2), types.int64[::1], types.float64[:, ::1]])
+    entry = compile_with_blocks(_all_of, types.float64(Record(Outer, [Reference(kind), f8, pair])))
+    near, far, last = Parts(both()), np.array([3.0, 4.0]), np.array([2.0])
+    bundle = Bundle([near.template, far, None, last], {})
+    for size in (0, SMALL):  # copied as a whole, and in ranges
+        block = duplicate(np.concatenate([bundle.template, np.zeros(size)]), bundle.ranges)
+        elsewhere = np.array([9.0])
+        refer(block, 2, elsewhere)
+        assert entry(block) == 1 + 60 + 4e7 + 3e8
+        assert near.views(block[bundle.places[0]]).table[1, 2] == 5.0
+        assert block[bundle.places[3]].tolist() == [3.0]
+    assert bundle.template[bundle.places[3]].tolist() == [2.0]
 
 
 # ---------------------------------------------------------------------- screens of a start

@@ -16,8 +16,8 @@ and the quarter k mod 4 says which of the two, and with which sign. Angles of 2^
 to the C library. (The sine of -0 is 0.)
 
 Quick ones do without the tail t and what rounding took from 1 - r^2/2, and have fewer terms, fitted to the interval by
-Chebyshev's polynomials (to 2^-55). Errors are below 1.2 units in the last place, and of angles with k pi/2 of 2^20 and
-more below 2^-65.
+Chebyshev's polynomials (to 2^-55). Errors are below 1.6 units in the last place or, where almost all of
+a large angle cancels, below k 2^-110.
 
 [CW80] W. J. Cody, W. Waite, Software Manual for the Elementary Functions, Prentice-Hall 1980.
 """

@@ -18,12 +18,13 @@ from numba import njit, types
 
 from dalembert.compiler import cache_directory
 from dalembert.compiler.cache import cache_enabled
+from dalembert.numerics.call import CALL_TYPE
 from dalembert.numerics.dense import _evaluate, _interpolate
 from dalembert.numerics.loop import _integrate
 from dalembert.numerics.memory import block_entry
 from dalembert.numerics.native import OPTIONS, call_kernel
 from dalembert.numerics.opening import _first_step, _open
-from dalembert.numerics.runstate import OUTPUT_TYPES, RUN_TYPE
+from dalembert.numerics.runstate import RUN_TYPE
 from dalembert.numerics.screen import _resolvable
 from dalembert.numerics.stiffness import judge as _judge
 from dalembert.numerics.stiffness import rate_of_motion as _rate_of_motion
@@ -75,8 +76,8 @@ _word, _real = types.int64, types.float64
 
 @cache
 def integrate() -> Callable[..., int]:
-    """The integration loop: (run, work, start and its tolerances, step sizes, output times, seeds, output)."""
-    return compile_with_blocks(_integrate, _word(RUN_TYPE, WORK_TYPE, _f8, _f8, _f8, _f8, _f8, _m8, *OUTPUT_TYPES))
+    """The integration loop: (call)."""
+    return compile_with_blocks(_integrate, _word(CALL_TYPE))
 
 
 @cache

@@ -76,7 +76,6 @@ from dalembert.numerics.runstate import (
     TROUBLE,
     USER_ERROR,
     H,
-    Output,
     T,
     copy,
 )
@@ -110,17 +109,16 @@ def store(run, output, t, row, order):  # type: ignore[no-untyped-def]
     run.whole[STORED] = i + 1
 
 
-def _integrate(  # type: ignore[no-untyped-def]
-    run, work, row0, rtol0, atol0, steps, t_eval, seeds, t_out, rows_out, orders_out, event_t, event_index, event_rows
-):
+def _integrate(call):  # type: ignore[no-untyped-def]
     """Advance until the end, a terminal event, a failure, or until Python is wanted (RUNNING).
 
     A run that is not open yet begins with a row of initial values and their tolerances (else these are not looked at),
     and ends there if it LOOKS whether it is stiff, and it is not as EXPECTED.
     """
-    output = Output(t_out, rows_out, orders_out, event_t, event_index, event_rows)
+    run, work, output = call.run, call.work, call.output
+    row0, steps, t_eval, seeds = call.row, call.steps, call.t_eval, call.seeds
     if run.whole[OPENS] == 1:
-        if not open_here(run, work, row0, rtol0, atol0):
+        if not open_here(run, work, row0, call.rtol, call.atol):
             return NOT_OPENED
         first = t_eval.size > 0 and t_eval[0] == run.real[T]
         if first or run.whole[STORE_STEPS] == 1:

@@ -4,13 +4,14 @@ Numba passes an array as seven words, and a tuple of arrays as seven words each:
 every call. From Python it looks at each of them anew, 0.1 us every time, and NumPy takes 0.3 us to make one. So arrays
 that belong together are parts of one block of 8-byte words, which is copied from a template in one go. A block begins
 with a descriptor of each part: how many words behind the descriptor it begins, its rows, its columns. Compiled code
-knows a block, or the part of it that a tuple within the tuple is, by the address of its descriptors alone.
+knows a block, or the part of it that a tuple within the tuple is, by the address of its descriptors alone. What a
+descriptor tells of may also lie outside of the block (`refer`), and may be another block (`Reference`).
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,25 +62,19 @@ class Parts:
                     ranges.append((begin, end))
                 begin += x.size
         self.template = np.zeros(begin)
-        self._ranges = ranges if begin > SMALL else []
+        self.ranges = ranges  # of words that have to be copied
         # of each: its words, and what makes them an array
         self._places: list[tuple[slice, Any, Any]] = []
         heads = self.template.view(np.int64)
         for k, x in enumerate(leaves):
             words = slice(at[id(x)], at[id(x)] + x.size)
             self._places.append((words, None if x.dtype == np.float64 else x.dtype, x.shape if x.ndim == 2 else None))
-            heads[WORDS * k : WORDS * (k + 1)] = words.start - WORDS * k, x.shape[0], x.shape[1] if x.ndim == 2 else 1
+            heads[WORDS * k : WORDS * (k + 1)] = _descriptor(words.start - WORDS * k, x)
             self.view(self.template, k)[...] = x
 
     def fresh(self, template: np.ndarray | None = None) -> np.ndarray:
         """A block with the numbers of the template, or of another one."""
-        source = self.template if template is None else template
-        if not self._ranges:
-            return source.copy()
-        out = np.empty(source.size)
-        for a, b in self._ranges:
-            out[a:b] = source[a:b]
-        return out
+        return duplicate(self.template if template is None else template, self.ranges)
 
     def view(self, block: np.ndarray, k: int) -> np.ndarray:
         """Part k of a block, as an array."""
@@ -100,6 +95,56 @@ class Parts:
             return type(x)(*members) if hasattr(x, "_fields") else tuple(members)
 
         return made(self._arrays)
+
+
+def duplicate(block: np.ndarray, ranges: Collection[tuple[int, int]]) -> np.ndarray:
+    """Another block with the same words, in these ranges at least."""
+    if block.size <= SMALL:
+        return block.copy()
+    out = np.empty(block.size)
+    for a, b in ranges:
+        out[a:b] = block[a:b]
+    return out
+
+
+def refer(block: np.ndarray, k: int, x: np.ndarray) -> None:
+    """Let descriptor k of a block tell of an array elsewhere, which has to live as long as it."""
+    at = block.ctypes.data + 8 * WORDS * k
+    block.view(np.int64)[WORDS * k : WORDS * (k + 1)] = _descriptor((x.ctypes.data - at) // 8, x)
+
+
+def _descriptor(words: int, x: np.ndarray) -> tuple[int, int, int]:
+    return words, x.shape[0], x.shape[1] if x.ndim == 2 else 1
+
+
+class Bundle:
+    """Arrays, or blocks, side by side in one block, which begins with their descriptors.
+
+    Parameters
+    ----------
+    arrays
+        C-contiguous arrays of float64 or int64; None for what lies elsewhere and is referred to.
+    ranges
+        By the position of an array: those of its words that have to be copied; others are copied as a whole.
+    """
+
+    def __init__(
+        self, arrays: Collection[np.ndarray | None], ranges: Mapping[int, Collection[tuple[int, int]]]
+    ) -> None:
+        begin = WORDS * len(arrays)
+        self.places: list[slice] = []
+        self.ranges = [(0, begin)]
+        for k, x in enumerate(arrays):
+            n = 0 if x is None else x.size
+            self.places.append(slice(begin, begin + n))
+            self.ranges += [(begin + a, begin + b) for a, b in ranges.get(k, [(0, n)]) if b > a]
+            begin += n
+        self.template = np.zeros(begin)
+        heads = self.template.view(np.int64)
+        for k, x in enumerate(arrays):
+            if x is not None:
+                heads[WORDS * k : WORDS * (k + 1)] = _descriptor(self.places[k].start - WORDS * k, x)
+                self.template[self.places[k]] = x.ravel().view(np.float64)
 
 
 def _leaves(arrays: Any) -> Iterator[np.ndarray]:
@@ -137,6 +182,14 @@ class Several(types.Type):
         super().__init__(name=f"Several({record.name}, {count})")
 
 
+class Reference(types.Type):
+    """A record of another block: one descriptor, which says where its own begin."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        super().__init__(name=f"Reference({record.name})")
+
+
 def _words(kind: Any) -> int:
     if isinstance(kind, Several):
         return kind.count * kind.record.words
@@ -157,13 +210,16 @@ class _Members(AttributeTemplate):
     key = Record
 
     def generic_resolve(self, record: Any, name: str) -> Any:  # type: ignore[override]
-        return record.members.get(name)
+        kind = record.members.get(name)
+        return kind.record if isinstance(kind, Reference) else kind
 
 
 @lower_getattr_generic(Record)
 def _member(context, builder, record, address, name):  # type: ignore[no-untyped-def]
     kind = record.members[name]
     place = builder.add(address, ir.Constant(_WORD, 8 * record.begin(name)))
+    if isinstance(kind, Reference):
+        return builder.add(place, builder.mul(_load(builder, place, 0), ir.Constant(_WORD, 8)))
     return place if isinstance(kind, (Record, Several)) else _array(context, builder, kind, place)
 
 
@@ -181,14 +237,19 @@ def _chosen(context, builder, sig, args):  # type: ignore[no-untyped-def]
     return builder.add(args[0], builder.mul(args[1], size))
 
 
+def _load(builder, place, k):  # type: ignore[no-untyped-def]
+    """Word k of a descriptor. They never change: whatever is stored, they need not be loaded again."""
+    word = builder.add(place, ir.Constant(_WORD, 8 * k))
+    value = builder.load(builder.inttoptr(word, _WORD.as_pointer()))
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return value
+
+
 def _array(context, builder, kind, place):  # type: ignore[no-untyped-def]
-    """The array of a descriptor. Descriptors never change: whatever is stored, they need not be loaded again."""
+    """The array of a descriptor."""
 
     def load(k):  # type: ignore[no-untyped-def]
-        word = builder.add(place, ir.Constant(_WORD, 8 * k))
-        value = builder.load(builder.inttoptr(word, _WORD.as_pointer()))
-        value.set_metadata("invariant.load", builder.module.add_metadata([]))
-        return value
+        return _load(builder, place, k)
 
     array = context.make_array(kind)(context, builder)
     size, flat = ir.Constant(_WORD, 8), kind.ndim == 1

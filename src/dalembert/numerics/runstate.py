@@ -147,9 +147,10 @@ class Run:
         self._parts, self.block = parts, parts.fresh() if block is None else block
         self.steps, self.t_eval, self.seeds = steps, t_eval, seeds
 
-    def memory(self) -> np.ndarray:
-        """A block for one like this one, which has not begun yet."""
-        return self._parts.fresh(self.block)
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """Words of the block that have to be copied for another run like this one."""
+        return self._parts.ranges
 
     def with_memory(self, block: np.ndarray) -> Run:
         """The one whose block this is."""

@@ -19,13 +19,14 @@ from time import perf_counter as clock
 from typing import Any
 
 import numpy as np
-from numpy import empty
 
 from dalembert.formulations.base import At, Formulation
 from dalembert.integrators.base import Integrator
 from dalembert.model.released import released_names
 from dalembert.numerics import runstate
+from dalembert.numerics.call import OUTPUT
 from dalembert.numerics.compiled import integrate
+from dalembert.numerics.memory import Bundle, duplicate, refer
 from dalembert.runtime import arguments
 from dalembert.runtime.assembly import Assembly, Workspace
 from dalembert.runtime.events import NO_EVENTS
@@ -36,7 +37,9 @@ from dalembert.runtime.segments import Segment, Start
 from dalembert.runtime.start import initial_row
 from dalembert.status import Status
 
-DOUBLE, WORD = np.dtype(float), np.dtype(np.int64)
+DOUBLE = np.dtype(float)
+OF_VALUES = 3  # the first items of a call: run, work, row
+LARGE = 2**17  # bytes of output
 
 
 def direct(start: Start, plan: Plan) -> Direct | None:
@@ -103,17 +106,29 @@ class Direct:
     def __init__(self, start: Start, assembly: Assembly, options: Options, template: runstate.Run) -> None:
         self.start, self.assembly, self.options, self.template = start, assembly, options, template
         system, layout = assembly.system, assembly.layout
-        # blocks of the row that numbers can be put into as they are, and those that there have to be some for
-        self._blocks = [(name, layout.slice(name), (system.sizes[name],)) for name in ("q", "v", "r")]
-        self._required = {name for name in ("q", "r") if system.sizes[name]}
-        self._blank = np.zeros(layout.n)
-        t, rows, _, *self._no_events = outputs(layout.n, options)
-        self._count, self._shape = t.size, rows.shape  # of points that there is room for
-        self._all = -1 if options.t_eval is None else options.t_eval.size  # that there are in the end, if it is known
-        # what does not change: tolerances, step sizes, output times, seeds
-        self._given = options.rtol, options.atol, NOTHING, template.t_eval, template.seeds
+        output = outputs(layout.n, options)
+        #: None if it is too large to be kept as long as anything else of a run is
+        self.output = output if sum(x.nbytes for x in output) <= LARGE else None
+        run, work = template.block, assembly.parts.template
+        given = options.rtol, options.atol, NOTHING, template.t_eval, template.seeds
+        blank = dict.fromkeys(range(OUTPUT, OUTPUT + len(output)), ())
+        self.bundle = Bundle(
+            [run, work, np.zeros(layout.n), *given, *(self.output or [None] * len(output))],
+            {0: template.ranges, 1: assembly.parts.ranges, **blank},
+        )
+        self.run_place, self.work_place, self.row_place = self.bundle.places[:OF_VALUES]
+        self.rows_place = self.bundle.places[OUTPUT + runstate.Output._fields.index("rows")]
+        self._filled: tuple[np.ndarray, np.ndarray] | None = None  # parameters, and the template with them
+        # blocks of the row that arrays can be put into as they are; for the others there is to be nothing
+        begin, names = self.row_place.start, [name for name in ("q", "v", "r") if system.sizes[name]]
+        places = {name: layout.slice(name) for name in names}
+        self._blocks = [
+            (name, slice(begin + x.start, begin + x.stop), (system.sizes[name],)) for name, x in places.items()
+        ]
+        self._others = [name for name in "qvrws" if name not in names]
+        self.all = -1 if options.t_eval is None else options.t_eval.size  # points that there are, if it is known
         self._advance = integrate()
-        self.places = {name: layout.slice(name) for name, _ in layout.blocks}
+        self.columns = {name: (slice(None), layout.slice(name)) for name, _ in layout.blocks}
         self.released = bool(released_names(system))
 
     def run(self, values: Mapping[str, Any], p: np.ndarray, start: Start | None = None) -> Ran | None:
@@ -122,31 +137,31 @@ class Direct:
         ``start``: that of this run, if it is watched. Such a run may not be over.
         """
         begin = clock()
-        row, work, run = self._row(values), self.assembly.memory(p), self.template.memory()
-        output = empty(self._count), empty(self._shape), empty(self._count, WORD), *self._no_events
-        ran = Ran(self, values, p, work, run, output, row)
-        watched = start is not None and start.pause is not None
-        if watched:
-            assert start is not None
+        memory = duplicate(self._with(p), self.bundle.ranges)
+        self._put_values(memory, values)
+        ran = Ran(self, values, p, memory)
+        if self.output is None:
+            for k, x in enumerate(ran.output):
+                refer(memory, OUTPUT + k, x)
+        if start is not None and start.pause is not None:
             whole = ran.state.whole
             whole[runstate.LOOKS], whole[runstate.EXPECTED] = 1, start.expected
             whole[runstate.CHUNK_END] = start.look_every
         begun = clock()
         try:
-            status = self._advance(run, work, row, *self._given, *output)
+            status = self._advance(memory)
         except KeyboardInterrupt:
             status = int(Status.INTERRUPTED)
         ran.prepare_time, ran.run_time = begun - begin, clock() - begun
         if status == runstate.SUCCESS:
-            ran.stored = self._all
+            ran.stored = self.all
             return ran
         if status == runstate.NOT_OPENED:
             return None
         pause, look_every = (start.pause, start.look_every) if start is not None else (None, None)
         slices = Slices(
-            ran.work, self.start.formulation, self.options, ran.state, runstate.Output(*output),
-            pause=pause, look_every=look_every,
-        )  # fmt: skip
+            ran.work, self.start.formulation, self.options, ran.state, ran.output, pause=pause, look_every=look_every
+        )
         status = slices.go_on(slices.attend(status))
         ran.state, ran.output = slices.run, slices.output
         if status != runstate.SUCCESS or not slices.uneventful:
@@ -154,18 +169,30 @@ class Direct:
         ran.run_time = clock() - begun
         return ran
 
-    def _row(self, values: Mapping[str, Any]) -> np.ndarray:
+    def _with(self, p: np.ndarray) -> np.ndarray:
+        """The template of runs with these parameters."""
+        filled = self._filled
+        if filled is None or filled[0] is not p:
+            template = self.bundle.template.copy()
+            template[self.work_place] = self.assembly.memory(p)
+            filled = self._filled = p, template
+        return filled[1]
+
+    def _put_values(self, memory: np.ndarray, values: Mapping[str, Any]) -> None:
         """As `initial_row`, whose place it takes for arrays of numbers; compiled code sees whether they are finite."""
-        row = self._blank.copy()
         for name, place, shape in self._blocks:
             x = values.get(name)
             if type(x) is np.ndarray and x.dtype is DOUBLE and x.shape == shape:
-                row[place] = x
-            elif x is not None or name in self._required:
-                return initial_row(self.assembly.system, self.assembly.layout, **values)
-        if values.get("w") is not None or values.get("s") is not None:
-            return initial_row(self.assembly.system, self.assembly.layout, **values)
-        return row
+                memory[place] = x
+            elif x is not None or name != "v":
+                break
+        else:
+            for name in self._others:
+                if values.get(name) is not None:
+                    break
+            else:
+                return
+        memory[self.row_place] = initial_row(self.assembly.system, self.assembly.layout, **values)
 
 
 class Ran:
@@ -175,21 +202,30 @@ class Ran:
     stored: int = -1  # points, if it is known
     prepare_time: float
     run_time: float
+    _table: np.ndarray | None = None  # rows stored
 
-    def __init__(
-        self, direct: Direct, values: Mapping[str, Any], p: np.ndarray, work: np.ndarray, run: np.ndarray,
-        output: tuple[np.ndarray, ...], row0: np.ndarray,
-    ) -> None:  # fmt: skip
-        self.direct, self.values, self.row0 = direct, values, row0
-        self._p, self._work, self._run, self.output = p, work, run, output
+    def __init__(self, direct: Direct, values: Mapping[str, Any], p: np.ndarray, memory: np.ndarray) -> None:
+        self.direct, self.values, self._p, self._memory = direct, values, p, memory
 
     @cached_property
     def work(self) -> Workspace:
-        return Workspace(self.direct.assembly, self._work, self._p)
+        return Workspace(self.direct.assembly, self._memory[self.direct.work_place], self._p)
 
     @cached_property
     def state(self) -> runstate.Run:
-        return self.direct.template.with_memory(self._run)
+        return self.direct.template.with_memory(self._memory[self.direct.run_place])
+
+    @property
+    def row0(self) -> np.ndarray:
+        return self._memory[self.direct.row_place]
+
+    @cached_property
+    def output(self) -> runstate.Output:
+        direct = self.direct
+        if direct.output is None:
+            return outputs(direct.assembly.layout.n, direct.options)
+        pairs = zip(direct.output, direct.bundle.places[OUTPUT:], strict=True)
+        return runstate.Output(*[self._memory[place].view(x.dtype).reshape(x.shape) for x, place in pairs])
 
     @property
     def over(self) -> bool:
@@ -198,13 +234,23 @@ class Ran:
 
     def rows(self, name: str) -> np.ndarray:
         """A block of the rows stored."""
+        table = self._table
+        if table is None:
+            table = self._table = self._stored_rows()
+        return table[self.direct.columns[name]]
+
+    def _stored_rows(self) -> np.ndarray:
+        """All blocks of them; the other arrays of the output need not be made for that."""
+        direct = self.direct
         if self.stored < 0:
             self.stored = int(self.state.whole[runstate.STORED])
-        return self.output[1][: self.stored, self.direct.places[name]]
+        if direct.output is None or "output" in self.__dict__:
+            return self.output.rows[: self.stored]
+        return self._memory[direct.rows_place].reshape(direct.output.rows.shape)[: self.stored]
 
     def segment(self, start: Start | None = None) -> Segment:
         """The same as other runs have it; ``start``: that of the run, if it is known."""
-        result = self.result or finished(runstate.SUCCESS, self.state, runstate.Output(*self.output))
+        result = self.result or finished(runstate.SUCCESS, self.state, self.output)
         options = self.direct.options
         start = start or replace(self.direct.start, values=self.values, p=self._p)
         return Segment(

@@ -13,6 +13,7 @@ from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator, Model
 from dalembert.integrators.explicit import STIFFNESS
 from dalembert.numerics import hermite, locate, runstate
+from dalembert.numerics.call import Call, call_with
 from dalembert.numerics.compiled import evaluate, integrate, open_run
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.rank import SUSPECT
@@ -134,10 +135,7 @@ class Slices:
                 whole = self.run.whole
                 whole[runstate.CHUNK_END] = whole.item(runstate.STEPS) + chunk
                 begin = time.perf_counter()
-                status = advance(
-                    self.run.block, self.work.block, NOTHING, NOTHING, NOTHING, self.run.steps, self.run.t_eval,
-                    self.run.seeds, *self.output,
-                )  # fmt: skip
+                status = advance(call_with(self._call))
                 took = time.perf_counter() - begin
                 if self.progress is not None:
                     self.progress(float(self.run.real[runstate.T]), int(whole[runstate.STEPS]))
@@ -152,6 +150,13 @@ class Slices:
         except KeyboardInterrupt:
             status = int(Status.INTERRUPTED)
         return status
+
+    @property
+    def _call(self) -> Call:
+        run = self.run
+        return Call(
+            run.block, self.work.block, NOTHING, NOTHING, NOTHING, run.steps, run.t_eval, run.seeds, self.output
+        )
 
     def attend(self, status: int) -> int:
         """What the loop has returned for; the status then."""
@@ -311,7 +316,7 @@ def outputs(n: int, options: Options) -> runstate.Output:
 @cache
 def _no_events(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Room for events where there are none, nor will be: nothing is written there."""
-    return np.zeros(16), np.zeros(16, dtype=np.int64), np.zeros((16, n))
+    return np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros((1, n))
 
 
 @cache
