@@ -275,7 +275,13 @@ def _dense_within(segment: Segment, times: np.ndarray) -> dict[str, np.ndarray]:
         state.block, fresh.block, result.t, result.rows, result.orders, np.clip(times, low, high), out
     )
     if failures:
-        raise ValueError(f"{failures} of {times.size} points could not be put back onto the constraints.")
+        first = times[np.isnan(out).any(axis=1)][:1]
+        where = f", the first at t = {first[0]:g}" if first.size else ""
+        raise ValueError(
+            f"{failures} of {times.size} points between the steps of {segment.start.method.describe()} could not be "
+            f"put onto the constraints{where}: steps are too long there for what moves fast. Use a tighter tolerance, "
+            f"formulation='index-1' or 'index-2', or ask for these times as t_eval."
+        )
     return split(segment, out)
 
 

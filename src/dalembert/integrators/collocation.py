@@ -11,6 +11,14 @@
 
 Constraint rows are divided by h^2 and stage multipliers are unknowns: the matrix stays well conditioned as h -> 0.
 
+Stabilized index 2 (GGL) has q' = v + D eta and constraints on positions and velocities. With one more unknown for each
+stage,
+
+    Q_i = q + h c_i v + h^2 sum_j (A A)_ij A_j + h sum_j A_ij D_j eta_j,    0 = g(Q_i),    0 = G(Q_i) V_i + g_t
+
+D_j belongs to the position without eta, so that Q_i is known by the unknowns; eta is zero on the exact solution, and
+any D with G D regular will do. On a group D_j is that of the local positions, T^-1 D.
+
 Error estimate. With y = (q, v, r) and the weights e of the tableau the raw estimate r = h (e_0 y'_old + sum_j e_j y'_j)
 [HW96, IV (8.15)] is large in stiff components and along G^T, where it says nothing about the solution. [HW96, IV
 (8.19)] filters it with (I - h gamma J)^-1. Here the matrix at hand is that of all stages, and the filter is
@@ -22,6 +30,7 @@ satisfy the linearised constraints, are averaged with the weights b.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -30,9 +39,10 @@ import numpy as np
 
 from dalembert.formulations.base import Formulation, Unknown
 from dalembert.integrators.base import Integrator, StepData, StepEquations
-from dalembert.integrators.positions import lifted, local_origin
+from dalembert.integrators.positions import back_to_local, lifted, local_origin
 from dalembert.integrators.stages import (
     STAGE,
+    added_unknowns,
     last_row_function,
     past_row,
     split_stages,
@@ -49,6 +59,7 @@ from dalembert.numerics.projection import Projection
 from dalembert.status import OptionError
 
 _STATE = ("q", "v", "r")
+PUSH = "push"  # of a stage: what moves its position besides its velocity
 USUAL_STAGES, MOST_STAGES = 3, 5
 EPS = float(np.finfo(float).eps)
 # tolerance at which the rule for the errors of a run takes over from that for errors of steps, by index: the latter,
@@ -115,23 +126,35 @@ class CollocationMethod(Integrator):
         return {"q": p, "v": p, "lam": p if index == 1 else n}
 
     def own_projection(self, system: System, formulation: Formulation) -> Projection | None:
-        """Onto all constraints in the metric of the mass matrix, if that gives v its full order on index 3.
+        """Onto all constraints in the metric of the mass matrix, if that gives v or lam its full order.
 
-        Steps leave v with errors along M^-1 G^T, because of which its estimates count times h only. That is too little
-        where things turn fast: on groups that part is taken out of the estimates, and they count in full.
+        On index 3 steps leave v with errors along M^-1 G^T, because of which its estimates count times h only. That is
+        too little where things turn fast: on groups that part is taken out of the estimates, and they count in full.
         """
         own = Projection(weight="mass", invariants=False)
         if not self.gains(system, formulation, own):
             return None
+        if _meets_all(formulation):
+            return own
         counts = system.nmu > 0 or system.nv + system.nlam > LARGEST or bool(system.calls)
         return own if system.space.flat or counts else replace(own, error="projected")
 
     def gains(self, system: System, formulation: Formulation, projection: Projection | None) -> bool:
-        """On index 3 errors of stage multipliers move velocities off the constraints, along M^-1 G^T: O(h^n) at the end
-        of every step, without adding up. A projection along M^-1 G^T takes out that and nothing else, and leaves v with
+        """Does a projection raise orders?
+
+        On the stabilized form steps end on the constraints, up to what Newton's method leaves. Multipliers are then
+        those of the projected state; those of the last stage are of order n.
+
+        On index 3 errors of stage multipliers move velocities off the constraints, along M^-1 G^T: O(h^n) at the end of
+        every step, without adding up. A projection along M^-1 G^T takes out that and nothing else, and leaves v with
         the order of q; any other direction leaves errors that add up to O(h^(n-1)) in q and v. Reactions besides
-        -G^T lam (friction, say) push elsewhere."""
-        if projection is None or _index(system, formulation) != 3 or not self.tableau.stiffly_accurate:
+        -G^T lam (friction, say) push elsewhere.
+        """
+        if projection is None or not self.tableau.stiffly_accurate or not system.nlam:
+            return False
+        if _meets_all(formulation):
+            return projection.steps
+        if _index(system, formulation) != 3:
             return False
         wanted = projection.steps and projection.weight == "mass" and "velocity" in projection.levels
         return wanted and system.pushes_along_constraints
@@ -183,30 +206,32 @@ class CollocationMethod(Integrator):
             )
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
-        return stage_unknowns(system, len(self.tableau.c))
+        return stage_unknowns(system, len(self.tableau.c), added_unknowns(system, formulation))
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
         index = {u.name: u for u in formulation.unknowns(system)}
-        blocks = [index[n] for n in ("q", "v", "r", "w", "s", "lam", "mu")]
+        blocks = [index[n] for n in ("q", "v", "r", "w", "s", "lam", "mu", *added_unknowns(system, formulation))]
         return [*blocks, Unknown("a", system.nv, False, controlled=False)]
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
-        return stage_weights(layout, len(self.tableau.c))
+        return stage_weights(layout, len(self.tableau.c), added_unknowns(system, formulation))
 
     def equations(
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
     ) -> StepEquations:
         system, tableau, h, t0 = env.system, self.tableau, data.h, data.t - data.h
-        old = past_row(layout, data.first)
-        stage = split_stages(system, x, len(tableau.c))
+        old, added = past_row(layout, data.first), added_unknowns(system, formulation)
+        stage = split_stages(system, x, len(tableau.c), added)
         points = []
         local = {**old, "q": local_origin(system, old["q"])}
+        push = self._pushes(formulation, env, old["q"], local, stage, data)
+        push(stage)
         for i, c in enumerate(tableau.c):
             y = lifted(system, old["q"], {**self._state(tableau.A[i], float(c), local, stage, h), "a": stage[i]["a"]})
             points.append(env.at(t=t0 + float(c) * h, **y, **{n: stage[i][n] for n in ("w", "s", "lam", "mu")}))
         labels, residual, scale = write_stages(formulation, points, stage, h)
         end = lifted(system, old["q"], {**self._state(tableau.b, 1.0, local, stage, h), "a": stage[-1]["a"]})
-        new = {**end, **{n: stage[-1][n] for n in ("w", "s", "lam", "mu")}}
+        new = {**end, **{n: stage[-1][n] for n in ("w", "s", "lam", "mu", *added)}}
 
         def row(parts: dict[str, ca.SX]) -> ca.SX:
             """What a step leaves of a row, with zeros where nothing is given."""
@@ -216,7 +241,8 @@ class CollocationMethod(Integrator):
         # the raw estimate, as a perturbation of the old row; then its average over the stages, see the head
         raw = self._raw_estimate(env, t0, old, stage, h)
         dx = ca.SX.sym("dx", x.numel())
-        change = split_stages(system, dx, len(tableau.c))
+        change = split_stages(system, dx, len(tableau.c), added)
+        push(change)
         nothing = {n: ca.SX.zeros(local[n].shape) for n in _STATE}
         moved = [self._state(tableau.A[i], float(c), {**nothing, **raw}, change, h) for i, c in enumerate(tableau.c)]
         average = {n: _sum(tableau.b, moved, n) for n in _STATE}
@@ -225,9 +251,9 @@ class CollocationMethod(Integrator):
             labels=labels,
             residual=residual,
             rows=scale,
-            columns=stage_columns(system, len(tableau.c), h),
+            columns=stage_columns(system, len(tableau.c), h, added),
             update=row(new),
-            start=self._start(system, layout, data),
+            start=self._start(system, layout, data, added),
             error=ca.densify(ca.jtimes(scale * residual, data.first, row(raw))),
             response=(dx, row(average)),
             cautious=True,
@@ -237,11 +263,37 @@ class CollocationMethod(Integrator):
         self, weights: np.ndarray, c: float, old: dict[str, ca.SX], stage: list[dict[str, ca.SX]], h: ca.SX
     ) -> dict[str, ca.SX]:
         """q, v, r after the part c of the step, for one row of weights of the stages."""
+        pushed = h * _sum(weights, stage, PUSH) if PUSH in stage[0] else 0.0
         return {
-            "q": old["q"] + h * c * old["v"] + h**2 * _sum(weights @ self.tableau.A, stage, "a"),
+            "q": old["q"] + h * c * old["v"] + h**2 * _sum(weights @ self.tableau.A, stage, "a") + pushed,
             "v": old["v"] + h * _sum(weights, stage, "a"),
             "r": old["r"] + h * _sum(weights, stage, "r_dot"),
         }
+
+    def _pushes(
+        self, formulation: Formulation, env: Environment, q0: ca.SX, local: dict[str, ca.SX],
+        stage: list[dict[str, ca.SX]], data: StepData,
+    ) -> Callable[[list[dict[str, ca.SX]]], None]:  # fmt: skip
+        """Puts D eta of the stages beside their eta: the part of q' that is not v; nothing where q' = v."""
+        system, h, t0 = env.system, data.h, data.t - data.h
+        names = [name for name, size in added_unknowns(system, formulation).items() if size]
+        if not names:
+            return lambda parts: None
+        directions = []
+        for i, c in enumerate(self.tableau.c):
+            there = self._state(self.tableau.A[i], float(c), local, stage, h)  # before anything is pushed
+            y = lifted(system, q0, {**there, "a": stage[i]["a"]})
+            point = env.at(t=t0 + float(c) * h, **y, **{n: stage[i][n] for n in ("w", "s", "lam", "mu")})
+            eta = {name: ca.SX.sym(name, stage[i][name].numel()) for name in names}
+            moved = formulation.velocity(point, {"v": ca.SX.zeros(system.nv, 1), **eta})
+            matrix = ca.jacobian(moved, ca.vertcat(*eta.values()))
+            directions.append(back_to_local(system, there["q"], matrix))
+
+        def push(parts: list[dict[str, ca.SX]]) -> None:
+            for part, matrix in zip(parts, directions, strict=True):
+                part[PUSH] = matrix @ ca.vertcat(*[part[name] for name in names])
+
+        return push
 
     def _raw_estimate(
         self, env: Environment, t0: ca.SX, old: dict[str, ca.SX], stage: list[dict[str, ca.SX]], h: ca.SX
@@ -249,7 +301,7 @@ class CollocationMethod(Integrator):
         """h (e_0 y'_old + sum_j e_j y'_j) for y = (q, v, r); in that of q the old velocities cancel, as sum e = 0."""
         e0, e = float(self.tableau.estimate[0]), self.tableau.estimate[1:]
         raw = {
-            "q": h**2 * _sum(e @ self.tableau.A, stage, "a"),
+            "q": h**2 * _sum(e @ self.tableau.A, stage, "a") + (h * _sum(e, stage, PUSH) if PUSH in stage[0] else 0.0),
             "v": h * (e0 * old["a"] + _sum(e, stage, "a")),
         }
         if env.system.nr:
@@ -257,7 +309,7 @@ class CollocationMethod(Integrator):
             raw["r"] = h * (e0 * r_dot + _sum(e, stage, "r_dot"))
         return raw
 
-    def _start(self, system: System, layout: Layout, data: StepData) -> ca.SX:
+    def _start(self, system: System, layout: Layout, data: StepData, added: Mapping[str, int]) -> ca.SX:
         """The last step continued: the parabola with its accelerations at both ends and its change of velocity.
 
         data.c[1] is 1 / (size of the last step), 0 if there was none: then all stages start at the old values.
@@ -271,11 +323,16 @@ class CollocationMethod(Integrator):
             part = {n: old[n] + tau * (old[n] - older[n]) for n in ("w", "s", "lam", "mu")}
             part["a"] = old["a"] + tau * (a + tau * b)
             part["r_dot"] = (old["r"] - older["r"]) * inverse
-            out += [part[n] for n, _, _ in STAGE]
+            out += [*[part[n] for n, _, _ in STAGE], *[ca.SX.zeros(size, 1) for size in added.values()]]
         return ca.densify(ca.vertcat(*out))
 
     def coefficient_function(self) -> int:
         return last_row_function()
+
+
+def _meets_all(formulation: Formulation) -> bool:
+    """True if steps satisfy the constraints of positions and of velocities."""
+    return formulation.satisfies >= {"position", "velocity"}
 
 
 def _index(system: System, formulation: Formulation) -> int:

@@ -46,7 +46,9 @@ class Lobatto(CollocationMethod):
     family: Literal["IIIC", "IIIA"] = "IIIC"
     name: ClassVar[str] = "lobatto"
     summary: ClassVar[str] = "Lobatto IIIC (all forms) or IIIA (index 1), 2 to 5 stages, variable step"
-    takes: ClassVar[frozenset[str]] = frozenset({"index-1", "index-2", "index-3", "baumgarte"})
+    takes: ClassVar[frozenset[str]] = frozenset({
+        "index-1", "index-2", "stabilized-index-2", "index-3", "baumgarte"
+    })  # fmt: skip
     fewest: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
@@ -66,7 +68,7 @@ class Lobatto(CollocationMethod):
             "its first stage is the old state, which no unknown of the step can move onto a constraint (A is singular)."
             " Use formulation='index-1', or family='IIIC'."
         )
-        return {"index-2": why, "index-3": why}
+        return dict.fromkeys(("index-2", "stabilized-index-2", "index-3"), why)
 
     @property
     def equations_key(self) -> tuple[Any, ...]:

@@ -128,6 +128,14 @@ def lifted(system: System, q0: ca.SX, local: Mapping[str, ca.SX]) -> dict[str, c
     }
 
 
+def back_to_local(system: System, y: ca.SX, velocities: ca.SX) -> ca.SX:
+    """Rates of y of velocities (columns): T(y)^-1 v."""
+    space = system.space
+    if not isinstance(space, Group) or space.flat:
+        return velocities
+    return ca.SX(space.tangent_inverse(y)) @ velocities
+
+
 def _velocity(space: Group, y: ca.SX, rate: ca.SX) -> tuple[ca.SX, ca.SX]:
     """v = T(y) y' and the part T' y' of its derivative."""
     at, along = ca.SX.sym("y", space.nv), ca.SX.sym("rate", space.nv)

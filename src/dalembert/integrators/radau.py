@@ -27,8 +27,8 @@ CARE = 30.0  # with it five stages are not worse than three anywhere in runs of 
 class Radau(CollocationMethod):
     """Radau IIA, order 2 s - 1 in q and v, and in lam on index 1 (lam of order s on index 2).
 
-    On index 3 steps have v of order s and lam of s - 1; projected along M^-1 G^T, as they are by default, all have
-    order 2 s - 1.
+    On index 3 steps have v of order s and lam of s - 1, on stabilized index 2 (GGL) lam of order s; projected along
+    M^-1 G^T, as they are by default, all have order 2 s - 1.
 
     Parameters
     ----------
@@ -45,7 +45,9 @@ class Radau(CollocationMethod):
     stages: int | None = None
     name: ClassVar[str] = "radau"
     summary: ClassVar[str] = "Radau IIA collocation, 1 to 5 stages, variable step"
-    takes: ClassVar[frozenset[str]] = frozenset({"index-1", "index-2", "index-3", "baumgarte"})
+    takes: ClassVar[frozenset[str]] = frozenset({
+        "index-1", "index-2", "stabilized-index-2", "index-3", "baumgarte"
+    })  # fmt: skip
 
     def __post_init__(self) -> None:
         if self.stages is not None:

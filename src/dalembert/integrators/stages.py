@@ -5,6 +5,7 @@ They are kept stage by stage, each in the order of `STAGE`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -19,32 +20,47 @@ from dalembert.numerics.compiled import COEFFICIENT_SIGNATURE, compile_cached
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.runstate import FIRST, N_COEFFICIENTS, PREDICTOR, SECOND
 
+NONE: Mapping[str, int] = {}
 # what a stage solves for, with the power of h that its updates have in the units of the row entry named
 STAGE = (("a", "v", 1), ("r_dot", "r", 1), ("w", "w", 0), ("s", "s", 0), ("lam", "lam", 0), ("mu", "mu", 0))
 
 
-def stage_unknowns(system: System, stages: int) -> list[Unknown]:
-    """Blocks of unknowns, stage by stage."""
+def added_unknowns(system: System, formulation: Formulation) -> dict[str, int]:
+    """Unknowns that a formulation adds to those of the model, which push positions, and their sizes."""
+    return {u.name: u.size for u in formulation.unknowns(system) if u.name not in {"q", "v", *system.sizes}}
+
+
+def stage_sizes(system: System, added: Mapping[str, int]) -> dict[str, int]:
+    """What a stage solves for, and how much of it."""
     sizes = {**system.sizes, "r_dot": system.nr}
-    return [Unknown(f"{name}{i}", sizes[name], False) for i in range(stages) for name, _, _ in STAGE]
+    return {**{name: sizes[name] for name, _, _ in STAGE}, **added}
 
 
-def stage_weights(layout: Layout, stages: int) -> np.ndarray:
+def stage_unknowns(system: System, stages: int, added: Mapping[str, int] = NONE) -> list[Unknown]:
+    """Blocks of unknowns, stage by stage."""
+    sizes = stage_sizes(system, added)
+    return [Unknown(f"{name}{i}", size, False) for i in range(stages) for name, size in sizes.items()]
+
+
+def stage_weights(layout: Layout, stages: int, added: Mapping[str, int] = NONE) -> np.ndarray:
     """(2, n): the weight map of these unknowns, see `Integrator.weight_map`."""
-    index = {block: layout.indices((block,)) for _, block, _ in STAGE}
-    parts = [np.array([index[block], np.full(index[block].size, power)]) for _, block, power in STAGE]
+    blocks = [(block, power) for _, block, power in STAGE] + [(name, 1) for name in added]
+    index = {block: layout.indices((block,)) for block, _ in blocks}
+    parts = [np.array([index[block], np.full(index[block].size, power)]) for block, power in blocks]
     return np.ascontiguousarray(np.concatenate(parts * stages, axis=1), dtype=np.int64)
 
 
-def split_stages(system: System, x: ca.SX, stages: int) -> list[dict[str, ca.SX]]:
+def split_stages(
+    system: System, x: ca.SX, stages: int, added: Mapping[str, int] = NONE
+) -> list[dict[str, ca.SX]]:
     """The unknowns of each stage by name."""
-    sizes = {**system.sizes, "r_dot": system.nr}
+    sizes = stage_sizes(system, added)
     out, position = [], 0
     for _ in range(stages):
         part = {}
-        for name, _, _ in STAGE:
-            part[name] = ca.reshape(x[position : position + sizes[name]], sizes[name], 1)  # 1 x 0 if x is scalar
-            position += sizes[name]
+        for name, size in sizes.items():
+            part[name] = ca.reshape(x[position : position + size], size, 1)  # 1 x 0 if x is scalar
+            position += size
         out.append(part)
     return out
 
@@ -85,10 +101,12 @@ def past_row(layout: Layout, past: ca.SX) -> dict[str, ca.SX]:
     return layout.split(ca.vertcat(past, ca.SX.zeros(layout.n - past.numel(), 1)))
 
 
-def stage_columns(system: System, stages: int, h: ca.SX) -> ca.SX:
-    """Scaling of the columns: contact coordinates change by h^2 where accelerations change by 1."""
-    sizes = {**system.sizes, "r_dot": system.nr}
-    one = [ca.SX.ones(sizes[name], 1) * (h**2 if name == "s" else 1) for name, _, _ in STAGE]
+def stage_columns(system: System, stages: int, h: ca.SX, added: Mapping[str, int] = NONE) -> ca.SX:
+    """Scaling of the columns: contact coordinates change by h^2 where accelerations change by 1, and what pushes
+    positions, as velocities do, by h."""
+    power = {"s": 2, **dict.fromkeys(added, 1)}
+    sizes = stage_sizes(system, added)
+    one = [ca.SX.ones(size, 1) * h ** power.get(name, 0) for name, size in sizes.items()]
     return ca.vertcat(*one * stages)
 
 

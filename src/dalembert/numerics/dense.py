@@ -268,7 +268,8 @@ def lagrange(nodes, rows, last, orders, most, t, weights, out):  # type: ignore[
 
 
 def _evaluate(run, work, nodes, rows, orders, times, out):  # type: ignore[no-untyped-def]
-    """Rows at ``times`` from stored steps: interpolate, project, complete. Returns the number of failures."""
+    """Rows at ``times`` from stored steps: interpolate, project, complete. Returns the number of failures, which are
+    rows of NaN."""
     stages, multipliers = work.dense, work.multipliers
     hermitian, ready, failures = run.places[HERMITE] == 1, -1, 0
     for i in range(times.size):
@@ -281,6 +282,7 @@ def _evaluate(run, work, nodes, rows, orders, times, out):  # type: ignore[no-un
         if run.whole[LANE_KERNEL] != 0:
             if alone(run, stages, multipliers, nodes[low - 1], rows[low - 1], t, row) != CONVERGED:
                 failures += 1
+                row[:] = np.nan
             continue
         lagrange(nodes, rows, low, orders, ALGEBRAIC if hermitian else HISTORY, t, run.coefficients, row)
         if hermitian:
@@ -288,6 +290,7 @@ def _evaluate(run, work, nodes, rows, orders, times, out):  # type: ignore[no-un
                 code = prepare(run, stages, multipliers, nodes[low - 1], rows[low - 1], nodes[low], rows[low])
                 if code != CONVERGED:
                     failures += 1
+                    row[:] = np.nan
                     continue
                 ready = low
             h = nodes[low] - nodes[low - 1]
@@ -296,6 +299,7 @@ def _evaluate(run, work, nodes, rows, orders, times, out):  # type: ignore[no-un
             convert(run, LIFT, row)
         if settle(run, stages, multipliers, t, row) != CONVERGED:
             failures += 1
+            row[:] = np.nan
     return failures
 
 
