@@ -56,7 +56,7 @@ gives slope p/(p+1); what has to be held at tol, times a constant, is h^p.
   40 and h^10 to 56, and are 3e-13 where h^8 begins (80 steps). Held at tol its estimates would give slopes of 1.0 to
   1.2; so they are held at tol (1e-6 / tol)^0.07 (`Explicit(control="step")`: at tol).
 - **Iterated Radau IIA** holds the last change of its sweeps, O(h^13), at tol, and goes on with order 13: slope 1.
-  Tolerances above 3e-4 are taken as 3e-4.
+  Tolerances above 1e-2 are taken as 1e-2.
 - **Backward Euler** holds its estimate, O(h^2), at 1e4 tol^2: slope 1, and ten times the steps for every digit.
 - **BDF** changes its order. Of fixed order k it would have to hold its estimate at tol^(1 + 1/k); the orders that it
   chooses rise as tolerances fall, which makes errors fall faster, too. It takes half of that, tol^(1 + 1/10) for
