@@ -30,7 +30,7 @@ from dalembert.integrators.tableaus import (
     radau_iia,
 )
 from dalembert.numerics.runstate import STEPS
-from dalembert.runtime.assembly import assemble, make_layout
+from dalembert.runtime.assemble import assemble, make_layout
 from dalembert.runtime.run import Options, execute
 from dalembert.runtime.start import initial_row
 from dalembert.status import OptionError

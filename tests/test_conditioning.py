@@ -19,7 +19,7 @@ from dalembert.formulations import Formulation
 from dalembert.integrators import Integrator
 from dalembert.integrators.collocation import CollocationMethod
 from dalembert.numerics.runstate import HISTORY, N_COEFFICIENTS, N_NUMBERS
-from dalembert.runtime.assembly import assemble, make_layout
+from dalembert.runtime.assemble import assemble, make_layout
 from dalembert.runtime.start import initial_row
 from dalembert.status import OptionError
 

@@ -16,7 +16,7 @@ import dalembert as da
 from dalembert.integrators.powers import power_bounded, spectral_radius
 from dalembert.integrators.tableaus import collocate, gauss_nodes, radau_iia
 from dalembert.runtime import run
-from dalembert.runtime.assembly import assemble, make_layout
+from dalembert.runtime.assemble import assemble, make_layout
 from dalembert.runtime.start import initial_row
 from dalembert.status import OptionError
 

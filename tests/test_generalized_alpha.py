@@ -338,7 +338,7 @@ def test_condition_number_is_bounded_on_the_heavy_top() -> None:
 def conditions(form: str) -> np.ndarray:
     import casadi as ca
 
-    from dalembert.runtime.assembly import assemble, make_layout
+    from dalembert.runtime.assemble import assemble, make_layout
     from dalembert.runtime.start import initial_row
 
     problem, method, formulation = da.problems()["heavy-top"], da.GeneralizedAlpha(), da.formulations()[form]()

@@ -21,7 +21,7 @@ from dalembert.formulations.dependent import EXCHANGE
 from dalembert.numerics.runstate import RENEW_QUALITY, WORST_QUALITY
 from dalembert.papers import wunderlich_2005_example as thesis
 from dalembert.papers import wunderlich_2005_reduction as reduction
-from dalembert.runtime.assembly import assemble, make_layout
+from dalembert.runtime.assemble import assemble, make_layout
 from dalembert.runtime.start import initial_row
 from dalembert.status import OptionError, Status
 

@@ -194,7 +194,7 @@ def test_inconsistent_states_move_to_the_nearest(form: str) -> None:
 def test_projection_metric(weight: Any) -> None:
     """The metric of a projection measures tangent vectors, also where more numbers are stored than they have."""
     from dalembert.formulations.base import as_formulation
-    from dalembert.runtime.assembly import make_layout
+    from dalembert.runtime.assemble import make_layout
     from dalembert.runtime.prepare import assembly_for
     from dalembert.runtime.start import initial_row
 
@@ -302,7 +302,7 @@ def test_black_boxes_receive_elements() -> None:
 
 def test_events_receive_elements() -> None:
     system = heavy_top("R3xSO3")
-    from dalembert.runtime.assembly import make_layout
+    from dalembert.runtime.assemble import make_layout
 
     layout = make_layout(system, da.BDF(), da.Index1())
     row = np.zeros(layout.n)

@@ -19,7 +19,8 @@ from dalembert.numerics.memory import SMALL, Bundle, Parts, Record, Reference, S
 from dalembert.numerics.opening import pairwise_sum
 from dalembert.numerics.screen import DOUBTFUL, VIOLATED, row_scales
 from dalembert.numerics.work import WORK_TYPE
-from dalembert.runtime.assembly import Workspace, make_layout
+from dalembert.runtime.assemble import make_layout
+from dalembert.runtime.assembly import Workspace
 from dalembert.runtime.prepare import assembly_for, first_step
 from dalembert.runtime.run import Options
 from dalembert.runtime.singular import scales

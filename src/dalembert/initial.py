@@ -13,7 +13,7 @@ from dalembert.integrators.bdf import BDF
 from dalembert.model.system import System
 from dalembert.numerics.projection import Projection
 from dalembert.runtime import arguments
-from dalembert.runtime.assembly import make_layout
+from dalembert.runtime.assemble import make_layout
 from dalembert.runtime.consistency import nearest
 from dalembert.runtime.prepare import Initial, assembly_for, prepare_start
 from dalembert.runtime.redundancy import Redundancy, find_redundancy, spread_state

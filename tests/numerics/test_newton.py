@@ -35,7 +35,8 @@ from dalembert.numerics.newton import (
 )
 from dalembert.numerics.nonlinear import Nonlinear
 from dalembert.numerics.stage import LIMIT, STAGE_TYPE, Stage, StageData, StageSystem, run_stage
-from dalembert.runtime.assembly import assemble, data_of
+from dalembert.runtime.assemble import assemble
+from dalembert.runtime.assembly import data_of
 from dalembert.runtime.run import Options, execute
 
 

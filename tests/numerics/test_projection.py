@@ -18,7 +18,8 @@ import dalembert as da
 from dalembert.numerics.newton import AT_X, N
 from dalembert.numerics.projection import Projection
 from dalembert.numerics.stage import LIMIT
-from dalembert.runtime.assembly import Workspace, assemble
+from dalembert.runtime.assemble import assemble
+from dalembert.runtime.assembly import Workspace
 
 few = settings(max_examples=30, deadline=None)
 seeds = st.integers(0, 2**32 - 1)

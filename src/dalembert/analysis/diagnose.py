@@ -21,7 +21,7 @@ from dalembert.driver import solve
 from dalembert.formulations import Formulation, Index1, ProjectedInvariants, StabilizedIndex2
 from dalembert.integrators import BDF, Integrator
 from dalembert.model.system import System
-from dalembert.runtime.assembly import make_layout
+from dalembert.runtime.assemble import make_layout
 from dalembert.runtime.start import dependent_rows, initial_row, point_values, solve_contact
 from dalembert.runtime.subset import surplus_rows, without
 from dalembert.solution import Solution

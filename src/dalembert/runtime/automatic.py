@@ -33,7 +33,8 @@ from dalembert.numerics.compiled import judge, rate_of_motion
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, RESIDUALS
 from dalembert.numerics.projection import Projection
 from dalembert.numerics.stiffness import MANY_TIMES, MUCH_FASTER
-from dalembert.runtime.assembly import Workspace, make_layout
+from dalembert.runtime.assemble import make_layout
+from dalembert.runtime.assembly import Workspace
 from dalembert.runtime.ingredients import kinked, lane_by_lane
 from dalembert.runtime.prepare import LARGEST_EXPLICIT, as_projection, not_explicit
 from dalembert.runtime.segments import Segment, Start, carry_on

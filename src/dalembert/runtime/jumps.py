@@ -245,7 +245,7 @@ class _Change:
 def _workspace(
     start: Start, system: System, p: np.ndarray, t: float, t1: float, values: Mapping[str, np.ndarray]
 ) -> Workspace:
-    from dalembert.runtime.assembly import make_layout
+    from dalembert.runtime.assemble import make_layout
 
     layout = make_layout(system, start.method, start.formulation)
     row = np.zeros(layout.n)

@@ -20,7 +20,8 @@ from dalembert.numerics.projection import LEVELS, Projection
 from dalembert.numerics.screen import DOUBTS
 from dalembert.numerics.stage import StageData
 from dalembert.runtime import arguments
-from dalembert.runtime.assembly import Assembly, Workspace, assemble, make_layout, planned_stage
+from dalembert.runtime.assemble import assemble, make_layout, planned_stage
+from dalembert.runtime.assembly import Assembly, Workspace
 from dalembert.runtime.consistency import nearest
 from dalembert.runtime.run import Options, Starter, translate
 from dalembert.runtime.start import (

@@ -23,7 +23,8 @@ from dalembert.model.system import System
 from dalembert.numerics import runstate
 from dalembert.numerics.projection import Projection
 from dalembert.runtime import arguments
-from dalembert.runtime.assembly import Workspace, make_layout
+from dalembert.runtime.assemble import make_layout
+from dalembert.runtime.assembly import Workspace
 from dalembert.runtime.events import EventSet
 from dalembert.runtime.plan import Plan
 from dalembert.runtime.prepare import (
