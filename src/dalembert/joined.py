@@ -8,6 +8,7 @@ the system with all its constraints; those of released constraints are zero, and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -29,24 +30,15 @@ from dalembert.status import SegmentStats, Stats, Status
 SUCCEEDED = Status.SUCCESS.message
 
 
+@dataclass(frozen=True, eq=False)
 class Source:
-    """What a solution is made from: segments, or one run that has not been made one yet."""
+    """What a solution is made from."""
 
-    __slots__ = "_story", "context", "jumps", "message", "plan", "ran", "status"
-
-    def __init__(
-        self, story: Story | None, plan: Plan, jumps: Jumps | None, context: Callable[[Segment], Any] | None,
-        status: Status, message: str, ran: Ran | None = None,
-    ) -> None:  # fmt: skip
-        self._story, self.plan, self.jumps, self.context = story, plan, jumps, context
-        self.status, self.message, self.ran = status, message, ran
-
-    @property
-    def story(self) -> Story:
-        if self._story is None:
-            assert self.ran is not None
-            self._story = Story([self.ran.segment()])
-        return self._story
+    story: Story
+    plan: Plan
+    jumps: Jumps | None
+    context: Callable[[Segment], Any] | None
+    message: str
 
     @property
     def segments(self) -> list[Segment]:
@@ -67,7 +59,7 @@ def make_solution(
     """
     status, error = _status(story)
     message = _message(story, status, error)
-    return Solution.made_of(Source(story, plan, jumps, context, status, message), _FIELDS)
+    return Solution.made_of(_FIELDS, status=status, _source=Source(story, plan, jumps, context, message))
 
 
 def solution_of(
@@ -76,9 +68,16 @@ def solution_of(
     """The same for a run in one call; ``start``: that of the run, if it is known."""
     if ran.result is not None:
         return make_solution(Story([ran.segment(start)]), plan, None, context)
-    released = ran.direct.released
-    story, simple = (Story([ran.segment(start)]), None) if released else (None, ran)
-    return Solution.made_of(Source(story, plan, None, context, Status.SUCCESS, SUCCEEDED, simple), _FIELDS)
+    origin = ran, plan, context, start
+    if ran.direct.released:
+        return Solution.made_of(_FIELDS, status=Status.SUCCESS, _origin=origin)
+    q, v = ran.motion()
+    return Solution.made_of(_FIELDS, status=Status.SUCCESS, _origin=origin, q=q, v=v)
+
+
+def _source(origin: tuple[Ran, Plan, Callable[[Segment], Any], Start | None]) -> Source:
+    ran, plan, context, start = origin
+    return Source(Story([ran.segment(start)]), plan, None, context, SUCCEEDED)
 
 
 def _times(source: Source) -> np.ndarray:
@@ -115,7 +114,8 @@ def _energy_of(source: Source) -> Callable[[], np.ndarray] | None:
 
 
 #: Fields of a solution; short runs take less time than to make them all.
-_FIELDS: dict[str, Callable[[Source], Any]] = {
+_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "_source": _source,
     "t": _times,
     "parts": lambda x: _joined([split(s, s.result.rows) for s in x.segments]),
     "message": lambda x: x.message,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -59,6 +59,16 @@ class Drift:
 
     def __repr__(self) -> str:
         return "Drift(" + ", ".join(f"{k}={v:.2g}" for k, v in self.largest.items()) + ")"
+
+
+class _Part:
+    """A field of a solution that is one of its ``parts``, unless it is there itself."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, solution: Solution | None, owner: type) -> Any:
+        return self if solution is None else solution.parts[self.name]
 
 
 @dataclass(eq=False)
@@ -115,11 +125,12 @@ class Solution:
     context: Any = field(default=None, repr=False)  # what `check` needs to know of the run, see `certificate.Context`
 
     @classmethod
-    def made_of(cls, source: Any, makers: Mapping[str, Callable[[Any], Any]]) -> Solution:
-        """A solution whose fields are made from a source, each when it is first asked for."""
+    def made_of(cls, makers: Mapping[str, Callable[[Any], Any]], **known: Any) -> Solution:
+        """A solution whose fields are made from its "_source", each when it is first asked for, but for those that are
+        known; or that source from an "_origin"."""
+        known["_makers"] = makers
         out = cls.__new__(cls)
-        known = out.__dict__
-        known["_source"], known["_makers"], known["status"] = source, makers, source.status
+        out.__dict__ = known
         return out
 
     if not TYPE_CHECKING:  # attributes that do not exist are still found out
@@ -128,51 +139,22 @@ class Solution:
             make = self.__dict__.get("_makers", {}).get(name)
             if make is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            return self.__dict__.setdefault(name, make(self._source))
+            return self.__dict__.setdefault(name, make(self._origin if name == "_source" else self._source))
 
     @property
     def success(self) -> bool:
         """True if the run reached its end or a terminal event."""
         return self.status.ok
 
-    def _part(self, name: str) -> np.ndarray:
-        known = self.__dict__
-        if "parts" not in known and (ran := known["_source"].ran) is not None:  # there without further ado
-            rows: np.ndarray = ran.rows(name)
-            return rows
-        return self.parts[name]
-
-    @property
-    def q(self) -> np.ndarray:
-        return self._part("q")
-
-    @property
-    def v(self) -> np.ndarray:
-        return self._part("v")
-
-    @property
-    def a(self) -> np.ndarray:
-        return self._part("a")
-
-    @property
-    def r(self) -> np.ndarray:
-        return self._part("r")
-
-    @property
-    def w(self) -> np.ndarray:
-        return self._part("w")
-
-    @property
-    def s(self) -> np.ndarray:
-        return self._part("s")
-
-    @property
-    def lam(self) -> np.ndarray:
-        return self._part("lam")
-
-    @property
-    def mu(self) -> np.ndarray:
-        return self._part("mu")
+    # What a run in one call has stored is put into these places of a solution right away, see `joined.solution_of`.
+    q = cast(np.ndarray, _Part())
+    v = cast(np.ndarray, _Part())
+    a = cast(np.ndarray, _Part())
+    r = cast(np.ndarray, _Part())
+    w = cast(np.ndarray, _Part())
+    s = cast(np.ndarray, _Part())
+    lam = cast(np.ndarray, _Part())
+    mu = cast(np.ndarray, _Part())
 
     def __call__(self, t: Any) -> State:
         """Dense output: the solution at ``t`` (scalar or (m,)), about as accurate as the steps.

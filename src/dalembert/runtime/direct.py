@@ -19,6 +19,7 @@ from time import perf_counter as clock
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from dalembert.formulations.base import At, Formulation
 from dalembert.integrators.base import Integrator
@@ -128,7 +129,12 @@ class Direct:
         self._others = [name for name in "qvrws" if name not in names]
         self.all = -1 if options.t_eval is None else options.t_eval.size  # points that there are, if it is known
         self._advance = integrate()
-        self.columns = {name: (slice(None), layout.slice(name)) for name, _ in layout.blocks}
+        self.columns = layout.slice("q"), layout.slice("v")
+        first, (q, v) = self.rows_place.start, self.columns
+        #: bytes before the positions and velocities that are stored first, their numbers, and bytes from row to row
+        self.motion_places = (
+            (8 * (first + q.start), q.stop - q.start), (8 * (first + v.start), v.stop - v.start), (8 * layout.n, 8)
+        )  # fmt: skip
         self.released = bool(released_names(system))
 
     def run(self, values: Mapping[str, Any], p: np.ndarray, start: Start | None = None) -> Ran | None:
@@ -202,7 +208,6 @@ class Ran:
     stored: int = -1  # points, if it is known
     prepare_time: float
     run_time: float
-    _table: np.ndarray | None = None  # rows stored
 
     def __init__(self, direct: Direct, values: Mapping[str, Any], p: np.ndarray, memory: np.ndarray) -> None:
         self.direct, self.values, self._p, self._memory = direct, values, p, memory
@@ -232,21 +237,17 @@ class Ran:
         """False if another method is to go on from where it is."""
         return self.result is None or self.result.status != Status.RUNNING
 
-    def rows(self, name: str) -> np.ndarray:
-        """A block of the rows stored."""
-        table = self._table
-        if table is None:
-            table = self._table = self._stored_rows()
-        return table[self.direct.columns[name]]
-
-    def _stored_rows(self) -> np.ndarray:
-        """All blocks of them; the other arrays of the output need not be made for that."""
+    def motion(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and velocities stored; the other arrays of the output need not be made for them."""
         direct = self.direct
         if self.stored < 0:
             self.stored = int(self.state.whole[runstate.STORED])
         if direct.output is None or "output" in self.__dict__:
-            return self.output.rows[: self.stored]
-        return self._memory[direct.rows_place].reshape(direct.output.rows.shape)[: self.stored]
+            rows = self.output.rows[: self.stored]
+            return rows[:, direct.columns[0]], rows[:, direct.columns[1]]
+        (q, nq), (v, nv), strides = direct.motion_places
+        n, memory = self.stored, self._memory
+        return ndarray((n, nq), DOUBLE, memory, q, strides), ndarray((n, nv), DOUBLE, memory, v, strides)
 
     def segment(self, start: Start | None = None) -> Segment:
         """The same as other runs have it; ``start``: that of the run, if it is known."""
