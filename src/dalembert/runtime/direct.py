@@ -242,7 +242,7 @@ class Ran:
         direct = self.direct
         if self.stored < 0:
             self.stored = int(self.state.whole[runstate.STORED])
-        if direct.output is None or "output" in self.__dict__:
+        if "output" in self.__dict__:
             rows = self.output.rows[: self.stored]
             return rows[:, direct.columns[0]], rows[:, direct.columns[1]]
         (q, nq), (v, nv), strides = direct.motion_places
