@@ -9,6 +9,7 @@ down to signed zeros and NaN, so that a compiled kernel and the CasADi evaluatio
   results that differ in the last bit from those of the library;
 - except sines and cosines where the processor multiplies and adds in one: they are our own, right to one unit in the
   last place, and four at a time, see `trigonometry`;
+- except kernels that are asked to be fused, which may differ in the last place, see `KernelSpec`;
 - what IEEE 754 rounds exactly (sqrt, floor, ceil, fabs, copysign) uses LLVM intrinsics, hence
   machine instructions.
 """
