@@ -4,8 +4,8 @@
 
 Writes iterated.md. Three tables:
 
-1. Accelerations of the models of `benchmarks/collection.py` at 1 state, and at 4 and 8 in one call of a kernel, fused as
-   the sweeps have it.
+1. Accelerations of the models of `benchmarks/collection.py` at 1 state, and at 4 and 8 in one call of a kernel, fused
+   as the sweeps have it.
 2. Constant steps, swept until nothing changes: the error at the end beside the sum over all steps of the estimate that
    error control adds for what sweeps do not show, h |g_7| R^2, R = (g_6^2 + g_7^2) / (g_4^2 + g_5^2), g_n the Legendre
    coefficients of the accelerations over a step; both relative to the largest velocity at the end, at least 1.
