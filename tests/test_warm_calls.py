@@ -110,15 +110,16 @@ def test_bundles_hold_blocks_and_refer_to_arrays_elsewhere() -> None:
     kind = Record(Both, [pair, Several(pair, 2), types.int64[::1], types.float64[:, ::1]])
     entry = compile_with_blocks(_all_of, types.float64(Record(Outer, [Reference(kind), f8, pair])))
     near, far, last = Parts(both()), np.array([3.0, 4.0]), np.array([2.0])
-    bundle = Bundle([near.template, far, None, last], {})
+    bundle = Bundle([near.template.shape, far.shape, (0,), last.shape], {})
+    template = bundle.filled([near.template, far, None, last])
     for size in (0, SMALL):  # copied as a whole, and in ranges
-        block = duplicate(np.concatenate([bundle.template, np.zeros(size)]), bundle.ranges)
+        block = duplicate(np.concatenate([template, np.zeros(size)]), bundle.ranges)
         elsewhere = np.array([9.0])
-        refer(block, 2, elsewhere)
+        refer(block, 2, [elsewhere])
         assert entry(block) == 1 + 60 + 4e7 + 3e8
         assert near.views(block[bundle.places[0]]).table[1, 2] == 5.0
         assert block[bundle.places[3]].tolist() == [3.0]
-    assert bundle.template[bundle.places[3]].tolist() == [2.0]
+    assert template[bundle.places[3]].tolist() == [2.0]
 
 
 # ---------------------------------------------------------------------- screens of a start

@@ -69,7 +69,7 @@ def solution_of(
     if ran.result is not None:
         return make_solution(Story([ran.segment(start)]), plan, None, context)
     origin = ran, plan, context, start
-    if ran.direct.released or ran.direct.output is None:  # views would keep large arrays
+    if ran.direct.memory.released or ran.direct.large:  # views would keep large arrays
         return Solution.made_of(_FIELDS, status=Status.SUCCESS, _origin=origin)
     q, v = ran.motion()
     return Solution.made_of(_FIELDS, status=Status.SUCCESS, _origin=origin, q=q, v=v)

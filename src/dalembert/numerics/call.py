@@ -34,6 +34,8 @@ CALL_TYPE = Record(
         Record(Output, OUTPUT_TYPES),
     ],
 )  # fmt: skip
+# in the place of arrays for points, if they are those of the call
+IN_THE_CALL = np.zeros(0), np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
 OUTPUT = len(Call._fields) - 1  # number of the first descriptor of the output
 
 
@@ -41,7 +43,6 @@ def call_with(call: Call) -> np.ndarray:
     """A block that tells where everything is, which has to live as long as it."""
     *arrays, output = call
     arrays += output
-    block = np.zeros(WORDS * len(arrays))
-    for k, x in enumerate(arrays):
-        refer(block, k, x)
+    block = np.empty(WORDS * len(arrays))
+    refer(block, 0, arrays)
     return block

@@ -76,6 +76,7 @@ from dalembert.numerics.runstate import (
     TROUBLE,
     USER_ERROR,
     H,
+    Output,
     T,
     copy,
 )
@@ -109,13 +110,18 @@ def store(run, output, t, row, order):  # type: ignore[no-untyped-def]
     run.whole[STORED] = i + 1
 
 
-def _integrate(call):  # type: ignore[no-untyped-def]
+def _integrate(call, t_out, rows_out, orders_out):  # type: ignore[no-untyped-def]
     """Advance until the end, a terminal event, a failure, or until Python is wanted (RUNNING).
+
+    Points go to the output of the call, unless arrays for them are given.
 
     A run that is not open yet begins with a row of initial values and their tolerances (else these are not looked at),
     and ends there if it LOOKS whether it is stiff, and it is not as EXPECTED.
     """
-    run, work, output = call.run, call.work, call.output
+    run, work, inside = call.run, call.work, call.output
+    if t_out.size == 0:
+        t_out, rows_out, orders_out = inside.t, inside.rows, inside.order
+    output = Output(t_out, rows_out, orders_out, inside.event_t, inside.event_index, inside.event_rows)
     row0, steps, t_eval, seeds = call.row, call.steps, call.t_eval, call.seeds
     if run.whole[OPENS] == 1:
         if not open_here(run, work, row0, call.rtol, call.atol):

@@ -11,7 +11,8 @@ descriptor tells of may also lie outside of the block (`refer`), and may be anot
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,7 +70,7 @@ class Parts:
         for k, x in enumerate(leaves):
             words = slice(at[id(x)], at[id(x)] + x.size)
             self._places.append((words, None if x.dtype == np.float64 else x.dtype, x.shape if x.ndim == 2 else None))
-            heads[WORDS * k : WORDS * (k + 1)] = _descriptor(words.start - WORDS * k, x)
+            heads[WORDS * k : WORDS * (k + 1)] = _descriptor(words.start - WORDS * k, x.shape)
             self.view(self.template, k)[...] = x
 
     def fresh(self, template: np.ndarray | None = None) -> np.ndarray:
@@ -107,14 +108,20 @@ def duplicate(block: np.ndarray, ranges: Collection[tuple[int, int]]) -> np.ndar
     return out
 
 
-def refer(block: np.ndarray, k: int, x: np.ndarray) -> None:
-    """Let descriptor k of a block tell of an array elsewhere, which has to live as long as it."""
-    at = block.ctypes.data + 8 * WORDS * k
-    block.view(np.int64)[WORDS * k : WORDS * (k + 1)] = _descriptor((x.ctypes.data - at) // 8, x)
+def refer(block: np.ndarray, first: int, arrays: Sequence[np.ndarray]) -> None:
+    """Let descriptors of a block, from so many on, tell of arrays elsewhere, which have to live as long as it."""
+    from dalembert.numerics.compiled import address
+
+    find, words = address(), list[int]()
+    at = find(block) + 8 * WORDS * first
+    for x in arrays:
+        words += _descriptor((find(x) - at) // 8, x.shape)
+        at += 8 * WORDS
+    block.view(np.int64)[WORDS * first : WORDS * first + len(words)] = words
 
 
-def _descriptor(words: int, x: np.ndarray) -> tuple[int, int, int]:
-    return words, x.shape[0], x.shape[1] if x.ndim == 2 else 1
+def _descriptor(words: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    return words, shape[0], shape[1] if len(shape) == 2 else 1
 
 
 class Bundle:
@@ -122,29 +129,33 @@ class Bundle:
 
     Parameters
     ----------
-    arrays
-        C-contiguous arrays of float64 or int64; None for what lies elsewhere and is referred to.
+    shapes
+        Of arrays of 8-byte numbers.
     ranges
         By the position of an array: those of its words that have to be copied; others are copied as a whole.
     """
 
-    def __init__(
-        self, arrays: Collection[np.ndarray | None], ranges: Mapping[int, Collection[tuple[int, int]]]
-    ) -> None:
-        begin = WORDS * len(arrays)
+    def __init__(self, shapes: Sequence[tuple[int, ...]], ranges: Mapping[int, Collection[tuple[int, int]]]) -> None:
+        begin = WORDS * len(shapes)
         self.places: list[slice] = []
         self.ranges = [(0, begin)]
-        for k, x in enumerate(arrays):
-            n = 0 if x is None else x.size
+        self._heads: list[int] = []
+        for k, shape in enumerate(shapes):
+            n = prod(shape)
             self.places.append(slice(begin, begin + n))
+            self._heads += _descriptor(begin - WORDS * k, shape)
             self.ranges += [(begin + a, begin + b) for a, b in ranges.get(k, [(0, n)]) if b > a]
             begin += n
-        self.template = np.zeros(begin)
-        heads = self.template.view(np.int64)
-        for k, x in enumerate(arrays):
-            if x is not None:
-                heads[WORDS * k : WORDS * (k + 1)] = _descriptor(self.places[k].start - WORDS * k, x)
-                self.template[self.places[k]] = x.ravel().view(np.float64)
+        self._size = begin
+
+    def filled(self, arrays: Sequence[np.ndarray | None]) -> np.ndarray:
+        """A block with these numbers; None: it does not matter which."""
+        block = np.zeros(self._size)
+        block.view(np.int64)[: len(self._heads)] = self._heads
+        for place, x in zip(self.places, arrays, strict=True):
+            if x is not None and x.size:
+                block[place] = x
+        return block
 
 
 def _leaves(arrays: Any) -> Iterator[np.ndarray]:

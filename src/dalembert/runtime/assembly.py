@@ -64,12 +64,16 @@ class Assembly:
 
     def memory(self, p: np.ndarray) -> np.ndarray:
         """The block of memory of a fresh work space."""
+        return self.parts.fresh(self.filled(p))
+
+    def filled(self, p: np.ndarray) -> np.ndarray:
+        """One to be copied."""
         key, filled = p.tobytes(), self.__dict__.get("_filled")
         if filled is None or filled[0] != key:
             template = self.parts.fresh()
             template[self._parameter_places] = p
             filled = self.__dict__["_filled"] = key, template
-        return self.parts.fresh(filled[1])
+        return filled[1]
 
     @cached_property
     def parts(self) -> Parts:

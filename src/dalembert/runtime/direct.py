@@ -15,32 +15,49 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
+from math import prod
 from time import perf_counter as clock
 from typing import Any
 
 import numpy as np
-from numpy import ndarray
+from numpy import empty, ndarray
 
 from dalembert.formulations.base import At, Formulation
 from dalembert.integrators.base import Integrator
 from dalembert.model.released import released_names
 from dalembert.numerics import runstate
-from dalembert.numerics.call import OUTPUT
+from dalembert.numerics.call import IN_THE_CALL, OUTPUT
 from dalembert.numerics.compiled import integrate
-from dalembert.numerics.memory import Bundle, duplicate, refer
+from dalembert.numerics.memory import Bundle, duplicate
 from dalembert.runtime import arguments
 from dalembert.runtime.assembly import Assembly, Workspace
 from dalembert.runtime.events import NO_EVENTS
 from dalembert.runtime.plan import Plan
 from dalembert.runtime.prepare import known_assembly, starts_better
-from dalembert.runtime.run import FIRST_SLICE, NOTHING, Options, Result, Slices, configured, finished, outputs
+from dalembert.runtime.run import (
+    FIRST_SLICE,
+    NOTHING,
+    Options,
+    Result,
+    Slices,
+    configured,
+    finished,
+    output_shapes,
+)
 from dalembert.runtime.segments import Segment, Start
 from dalembert.runtime.start import initial_row
 from dalembert.status import Status
 
-DOUBLE = np.dtype(float)
+DOUBLE, WORD = np.dtype(float), np.dtype(np.int64)
 OF_VALUES = 3  # the first items of a call: run, work, row
-LARGE = 2**17  # bytes of output
+N_OUTPUT, ROWS = len(runstate.Output._fields), runstate.Output._fields.index("rows")
+ITEMS, N_POINTS = OUTPUT + N_OUTPUT, 3  # the first arrays of the output are those of points, then come events
+KINDS = np.float64, np.float64, np.int64, np.float64, np.int64, np.float64  # of the arrays of the output
+LARGE = 1000  # numbers in the rows of the output
+MOST_KNOWN = 100  # numbers of output times and the like, of an assembly
+Shapes = tuple[tuple[int, ...], ...]
+Points = tuple[np.ndarray, np.ndarray, np.ndarray]
+Ranges = list[tuple[int, int]]
 
 
 def direct(start: Start, plan: Plan) -> Direct | None:
@@ -101,41 +118,60 @@ def _empty(values: Callable[[At], Mapping[str, Any]]) -> bool:
         return False
 
 
+class Memory:
+    """Where everything is in the memory of runs of an assembly; the same for all that have as much of everything."""
+
+    def __init__(self, assembly: Assembly, shapes: Shapes, ranges: Ranges) -> None:
+        system, layout = assembly.system, assembly.layout
+        self.bundle = Bundle(shapes, {0: ranges, 1: assembly.parts.ranges, **dict.fromkeys(range(OUTPUT, ITEMS), ())})
+        self.run, self.work, self.row = self.bundle.places[:OF_VALUES]
+        self.output = list(zip(self.bundle.places[OUTPUT:], shapes[OUTPUT:], strict=True))
+        # blocks of the row that arrays can be put into as they are; for the others there is to be nothing
+        begin, names = self.row.start, [name for name in ("q", "v", "r") if system.sizes[name]]
+        places = {name: layout.slice(name) for name in names}
+        self.blocks = [
+            (name, slice(begin + x.start, begin + x.stop), (system.sizes[name],)) for name, x in places.items()
+        ]
+        self.others = [name for name in "qvrws" if name not in names]
+        self.columns = layout.slice("q"), layout.slice("v")
+        first, (q, v) = self.bundle.places[OUTPUT + ROWS].start, self.columns
+        #: bytes before the positions and velocities that are stored first, their numbers, and bytes from row to row
+        self.motion = (
+            (8 * (first + q.start), q.stop - q.start), (8 * (first + v.start), v.stop - v.start), (8 * layout.n, 8)
+        )  # fmt: skip
+        self.released = bool(released_names(system))
+
+    @classmethod
+    def of(cls, assembly: Assembly, shapes: Shapes, ranges: Ranges) -> Memory:
+        """Found out once."""
+        known: dict[Any, Memory] = assembly.__dict__.setdefault("_memories", {})
+        key = shapes, tuple(ranges)
+        found = known.get(key)
+        if found is None:
+            if len(known) >= MOST_KNOWN:
+                known.clear()
+            found = known[key] = cls(assembly, shapes, ranges)
+        return found
+
+
 class Direct:
     """Runs that start like ``start``, but from other values; ``template`` is one that has not begun."""
 
     def __init__(self, start: Start, assembly: Assembly, options: Options, template: runstate.Run) -> None:
         self.start, self.assembly, self.options, self.template = start, assembly, options, template
-        system, layout = assembly.system, assembly.layout
-        output = outputs(layout.n, options)
-        #: None if it is too large to be kept as long as anything else of a run is
-        self.output = output if sum(x.nbytes for x in output) <= LARGE else None
-        run, work = template.block, assembly.parts.template
         given = options.rtol, options.atol, NOTHING, template.t_eval, template.seeds
-        blank = dict.fromkeys(range(OUTPUT, OUTPUT + len(output)), ())
-        self.bundle = Bundle(
-            [run, work, np.zeros(layout.n), *given, *(self.output or [None] * len(output))],
-            {0: template.ranges, 1: assembly.parts.ranges, **blank},
-        )
-        self.run_place, self.work_place, self.row_place = self.bundle.places[:OF_VALUES]
-        self.rows_place = self.bundle.places[OUTPUT + runstate.Output._fields.index("rows")]
+        self._items = template.block, None, None, *given, *[None] * N_OUTPUT
+        output = output_shapes(assembly.layout.n, options)
+        # many points are not kept as long as anything else of a run is
+        self.large = prod(output[ROWS]) > LARGE
+        shapes = template.block.shape, assembly.parts.template.shape, (assembly.layout.n,), *[x.shape for x in given]
+        self._room = output[0][0], output[ROWS]
+        if self.large:  # and are given beside the rest
+            output = (*[(0,), (0, 0), (0,)], *output[N_POINTS:])
+        self.memory = Memory.of(assembly, (*shapes, *output), template.ranges)
         self._filled: tuple[np.ndarray, np.ndarray] | None = None  # parameters, and the template with them
-        # blocks of the row that arrays can be put into as they are; for the others there is to be nothing
-        begin, names = self.row_place.start, [name for name in ("q", "v", "r") if system.sizes[name]]
-        places = {name: layout.slice(name) for name in names}
-        self._blocks = [
-            (name, slice(begin + x.start, begin + x.stop), (system.sizes[name],)) for name, x in places.items()
-        ]
-        self._others = [name for name in "qvrws" if name not in names]
         self.all = -1 if options.t_eval is None else options.t_eval.size  # points that there are, if it is known
         self._advance = integrate()
-        self.columns = layout.slice("q"), layout.slice("v")
-        first, (q, v) = self.rows_place.start, self.columns
-        #: bytes before the positions and velocities that are stored first, their numbers, and bytes from row to row
-        self.motion_places = (
-            (8 * (first + q.start), q.stop - q.start), (8 * (first + v.start), v.stop - v.start), (8 * layout.n, 8)
-        )  # fmt: skip
-        self.released = bool(released_names(system))
 
     def run(self, values: Mapping[str, Any], p: np.ndarray, start: Start | None = None) -> Ran | None:
         """A run from initial values by name, done; None if Python has to look at them.
@@ -143,19 +179,20 @@ class Direct:
         ``start``: that of this run, if it is watched. Such a run may not be over.
         """
         begin = clock()
-        memory = duplicate(self._with(p), self.bundle.ranges)
+        memory = duplicate(self._with(p), self.memory.bundle.ranges)
         self._put_values(memory, values)
-        ran = Ran(self, values, p, memory)
-        if self.output is None:
-            for k, x in enumerate(ran.output):
-                refer(memory, OUTPUT + k, x)
+        points = IN_THE_CALL
+        if self.large:
+            n, shape = self._room
+            points = empty(n), empty(shape), empty(n, WORD)
+        ran = Ran(self, values, p, memory, points)
         if start is not None and start.pause is not None:
             whole = ran.state.whole
             whole[runstate.LOOKS], whole[runstate.EXPECTED] = 1, start.expected
             whole[runstate.CHUNK_END] = start.look_every
         begun = clock()
         try:
-            status = self._advance(memory)
+            status = self._advance(memory, *points)
         except KeyboardInterrupt:
             status = int(Status.INTERRUPTED)
         ran.prepare_time, ran.run_time = begun - begin, clock() - begun
@@ -166,8 +203,9 @@ class Direct:
             return None
         pause, look_every = (start.pause, start.look_every) if start is not None else (None, None)
         slices = Slices(
-            ran.work, self.start.formulation, self.options, ran.state, ran.output, pause=pause, look_every=look_every
-        )
+            ran.work, self.start.formulation, self.options, ran.state, ran.output, pause=pause, look_every=look_every,
+            made=(ran.state, ran.state.seeds, ran.output, (memory, *points)),
+        )  # fmt: skip
         status = slices.go_on(slices.attend(status))
         ran.state, ran.output = slices.run, slices.output
         if status != runstate.SUCCESS or not slices.uneventful:
@@ -179,26 +217,26 @@ class Direct:
         """The template of runs with these parameters."""
         filled = self._filled
         if filled is None or filled[0] is not p:
-            template = self.bundle.template.copy()
-            template[self.work_place] = self.assembly.memory(p)
+            template = self.memory.bundle.filled(self._items)
+            template[self.memory.work] = self.assembly.filled(p)
             filled = self._filled = p, template
         return filled[1]
 
     def _put_values(self, memory: np.ndarray, values: Mapping[str, Any]) -> None:
         """As `initial_row`, whose place it takes for arrays of numbers; compiled code sees whether they are finite."""
-        for name, place, shape in self._blocks:
+        for name, place, shape in self.memory.blocks:
             x = values.get(name)
             if type(x) is np.ndarray and x.dtype is DOUBLE and x.shape == shape:
                 memory[place] = x
             elif x is not None or name != "v":
                 break
         else:
-            for name in self._others:
+            for name in self.memory.others:
                 if values.get(name) is not None:
                     break
             else:
                 return
-        memory[self.row_place] = initial_row(self.assembly.system, self.assembly.layout, **values)
+        memory[self.memory.row] = initial_row(self.assembly.system, self.assembly.layout, **values)
 
 
 class Ran:
@@ -209,28 +247,29 @@ class Ran:
     prepare_time: float
     run_time: float
 
-    def __init__(self, direct: Direct, values: Mapping[str, Any], p: np.ndarray, memory: np.ndarray) -> None:
-        self.direct, self.values, self._p, self._memory = direct, values, p, memory
+    def __init__(
+        self, direct: Direct, values: Mapping[str, Any], p: np.ndarray, memory: np.ndarray, points: Points
+    ) -> None:
+        self.direct, self.values, self._p, self._memory, self._points = direct, values, p, memory, points
 
     @cached_property
     def work(self) -> Workspace:
-        return Workspace(self.direct.assembly, self._memory[self.direct.work_place], self._p)
+        return Workspace(self.direct.assembly, self._memory[self.direct.memory.work], self._p)
 
     @cached_property
     def state(self) -> runstate.Run:
-        return self.direct.template.with_memory(self._memory[self.direct.run_place])
+        return self.direct.template.with_memory(self._memory[self.direct.memory.run])
 
     @property
     def row0(self) -> np.ndarray:
-        return self._memory[self.direct.row_place]
+        return self._memory[self.direct.memory.row]
 
     @cached_property
     def output(self) -> runstate.Output:
         direct = self.direct
-        if direct.output is None:
-            return outputs(direct.assembly.layout.n, direct.options)
-        pairs = zip(direct.output, direct.bundle.places[OUTPUT:], strict=True)
-        return runstate.Output(*[self._memory[place].view(x.dtype).reshape(x.shape) for x, place in pairs])
+        parts = [self._memory[place].reshape(shape) for place, shape in direct.memory.output]
+        inside = [x.view(kind) for x, kind in zip(parts, KINDS, strict=True)]
+        return runstate.Output(*[*(self._points if direct.large else inside[:N_POINTS]), *inside[N_POINTS:]])
 
     @property
     def over(self) -> bool:
@@ -244,8 +283,8 @@ class Ran:
             self.stored = int(self.state.whole[runstate.STORED])
         if "output" in self.__dict__:
             rows = self.output.rows[: self.stored]
-            return rows[:, direct.columns[0]], rows[:, direct.columns[1]]
-        (q, nq), (v, nv), strides = direct.motion_places
+            return rows[:, direct.memory.columns[0]], rows[:, direct.memory.columns[1]]
+        (q, nq), (v, nv), strides = direct.memory.motion
         n, memory = self.stored, self._memory
         return ndarray((n, nq), DOUBLE, memory, q, strides), ndarray((n, nv), DOUBLE, memory, v, strides)
 

@@ -13,7 +13,7 @@ from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator, Model
 from dalembert.integrators.explicit import STIFFNESS
 from dalembert.numerics import hermite, locate, runstate
-from dalembert.numerics.call import Call, call_with
+from dalembert.numerics.call import IN_THE_CALL, Call, call_with
 from dalembert.numerics.compiled import evaluate, integrate, open_run
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.rank import SUSPECT
@@ -27,6 +27,7 @@ from dalembert.runtime.template import template
 from dalembert.status import Status
 
 SLICE, FIRST_SLICE = 0.05, 1000  # seconds between looks at Ctrl-C and the progress bar; steps before the first
+FIRST_ROOM = 512  # points; small runs need no memory that the system has to be asked for
 KEPT = 10_000  # bytes of output that are not given back, whether used or not
 Pause = Callable[[runstate.Run, Workspace], bool]
 NO_LIMIT = np.iinfo(np.int64).max
@@ -123,6 +124,8 @@ class Slices:
     patience: singular.Patience = field(default_factory=singular.Patience)
     creep: Creep | None = None
     ending: str = ""
+    # see `_arguments`
+    made: tuple[runstate.Run, np.ndarray, runstate.Output, tuple[np.ndarray, ...]] | None = None
 
     def go_on(self, status: int) -> int:
         """From a status of the loop to the end; the status then."""
@@ -135,7 +138,7 @@ class Slices:
                 whole = self.run.whole
                 whole[runstate.CHUNK_END] = whole.item(runstate.STEPS) + chunk
                 begin = time.perf_counter()
-                status = advance(call_with(self._call))
+                status = advance(*self._arguments())
                 took = time.perf_counter() - begin
                 if self.progress is not None:
                     self.progress(float(self.run.real[runstate.T]), int(whole[runstate.STEPS]))
@@ -151,12 +154,14 @@ class Slices:
             status = int(Status.INTERRUPTED)
         return status
 
-    @property
-    def _call(self) -> Call:
-        run = self.run
-        return Call(
-            run.block, self.work.block, NOTHING, NOTHING, NOTHING, run.steps, run.t_eval, run.seeds, self.output
-        )
+    def _arguments(self) -> tuple[np.ndarray, ...]:
+        """Those of the loop; made anew if there are other arrays than before."""
+        run, output, made = self.run, self.output, self.made
+        if made is None or not (made[0] is run and made[1] is run.seeds and made[2] is output):
+            given = NOTHING, NOTHING, NOTHING, run.steps, run.t_eval, run.seeds
+            block = call_with(Call(run.block, self.work.block, *given, output))
+            made = self.made = run, run.seeds, output, (block, *IN_THE_CALL)
+        return made[3]
 
     def attend(self, status: int) -> int:
         """What the loop has returned for; the status then."""
@@ -304,13 +309,20 @@ def _restate(work: Workspace, formulation: Formulation, run: runstate.Run, rows:
 
 def outputs(n: int, options: Options) -> runstate.Output:
     """Room for rows of so many numbers."""
-    size = 1024 if options.t_eval is None else options.t_eval.size
-    size += 3 + len(options.steps if options.steps is not None else ())
-    points = np.empty(size), np.empty((size, n)), np.empty(size, dtype=np.int64)
+    t, rows, order, event_t, event_index, event_rows = output_shapes(n, options)
+    points = np.empty(t), np.empty(rows), np.empty(order, dtype=np.int64)
     if not options.event_rules.shape[1]:
         return runstate.Output(*points, *_no_events(n))
-    events = 16 + 2 * runstate.EVENTS_PER_STEP * options.event_rules.shape[1]
-    return runstate.Output(*points, np.empty(events), np.empty(events, dtype=np.int64), np.empty((events, n)))
+    return runstate.Output(*points, np.empty(event_t), np.empty(event_index, dtype=np.int64), np.empty(event_rows))
+
+
+def output_shapes(n: int, options: Options) -> tuple[tuple[int, ...], ...]:
+    """Those of the arrays of `outputs`."""
+    size = FIRST_ROOM if options.t_eval is None else options.t_eval.size
+    size += 3 + len(options.steps if options.steps is not None else ())
+    wanted = options.event_rules.shape[1]
+    events = 16 + 2 * runstate.EVENTS_PER_STEP * wanted if wanted else 1
+    return (size,), (size, n), (size,), (events,), (events,), (events, n)
 
 
 @cache
