@@ -14,11 +14,13 @@ import pytest
 from numba import njit, types
 
 import dalembert as da
+from dalembert.numerics.call import call_with
 from dalembert.numerics.compiled import compile_with_blocks
 from dalembert.numerics.memory import SMALL, Bundle, Parts, Record, Reference, Several, duplicate, refer
 from dalembert.numerics.opening import pairwise_sum
 from dalembert.numerics.screen import DOUBTFUL, VIOLATED, row_scales
 from dalembert.numerics.work import WORK_TYPE
+from dalembert.runtime import run as run_module
 from dalembert.runtime.assemble import make_layout
 from dalembert.runtime.assembly import Workspace
 from dalembert.runtime.prepare import assembly_for, first_step
@@ -273,3 +275,23 @@ def test_statistics_are_those_of_the_run_whenever_they_are_read(pendulum: Any) -
     assert all(getattr(before, name) == getattr(second.stats, name) for name in counted)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = first.nothing
+
+
+def test_slices_of_a_run_take_the_memory_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Automatic runs look at themselves now and then: nothing is to be laid out anew for that, but where room ends."""
+    problem = da.problems()["pendulum"]
+    made: list[int] = []
+
+    def counted(call: Any) -> np.ndarray:
+        made.append(call.output.t.size)
+        return call_with(call)
+
+    monkeypatch.setattr(run_module, "call_with", counted)
+    for tol, grows in ((1e-4, False), (1e-10, True)):
+        for _ in range(2):  # the first one compiles, and begins in Python
+            made.clear()
+            sol = da.solve(problem.system, problem.t_span, problem.q0, problem.v0, rtol=tol, atol=tol)
+        assert sol.success
+        assert (sol.stats.steps > run_module.FIRST_ROOM) == grows
+        assert bool(made) == grows
+        assert len(made) == len(set(made))

@@ -28,6 +28,7 @@ from dalembert.status import Status
 
 SLICE, FIRST_SLICE = 0.05, 1000  # seconds between looks at Ctrl-C and the progress bar; steps before the first
 FIRST_ROOM = 512  # points; small runs need no memory that the system has to be asked for
+SPARE = 2  # room for events that is always there
 KEPT = 10_000  # bytes of output that are not given back, whether used or not
 Pause = Callable[[runstate.Run, Workspace], bool]
 NO_LIMIT = np.iinfo(np.int64).max
@@ -321,14 +322,14 @@ def output_shapes(n: int, options: Options) -> tuple[tuple[int, ...], ...]:
     size = FIRST_ROOM if options.t_eval is None else options.t_eval.size
     size += 3 + len(options.steps if options.steps is not None else ())
     wanted = options.event_rules.shape[1]
-    events = 16 + 2 * runstate.EVENTS_PER_STEP * wanted if wanted else 1
+    events = 16 + 2 * runstate.EVENTS_PER_STEP * wanted if wanted else SPARE
     return (size,), (size, n), (size,), (events,), (events,), (events, n)
 
 
 @cache
 def _no_events(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Room for events where there are none, nor will be: nothing is written there."""
-    return np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros((1, n))
+    return np.zeros(SPARE), np.zeros(SPARE, dtype=np.int64), np.zeros((SPARE, n))
 
 
 @cache
@@ -438,7 +439,7 @@ def _make_room(run: runstate.Run, output: runstate.Output, points: int, events: 
 
 def _most_events(run: runstate.Run) -> int:
     """In one step, and a few more."""
-    return runstate.EVENTS_PER_STEP * int(run.whole[runstate.N_EVENTS]) + 2
+    return runstate.EVENTS_PER_STEP * int(run.whole[runstate.N_EVENTS]) + SPARE
 
 
 def _evaluate_events(run: runstate.Run, options: Options, row: np.ndarray, parameters: np.ndarray) -> None:
