@@ -280,7 +280,7 @@ def _dense_within(segment: Segment, times: np.ndarray) -> dict[str, np.ndarray]:
         raise ValueError(
             f"{failures} of {times.size} points between the steps of {segment.start.method.describe()} could not be "
             f"put onto the constraints{where}: steps are too long there for what moves fast. Use a tighter tolerance, "
-            f"formulation='index-1' or 'index-2', or ask for these times as t_eval."
+            f"a max_step, or formulation='index-1' or 'index-2'."
         )
     return split(segment, out)
 
