@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dalembert as da
+from dalembert import joined
 from dalembert.numerics.hermite import FACTORS_Q, FACTORS_R, INNER, POINTS
 from dalembert.status import OptionError
 
@@ -230,3 +231,18 @@ def test_conditions_of_the_corrections():
         basis = [Polynomial([0, 1, -1]) ** power * Polynomial(row) for row in factors]
         values = np.array([[b.deriv(derivative)(s) for s in POINTS] for b in basis])
         np.testing.assert_allclose(values, np.eye(INNER), atol=1e-9)
+
+
+def test_points_that_cannot_be_put_onto_the_constraints_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = da.problems()["pendulum"]
+    sol = da.solve(problem.system, (0, 1), problem.q0, problem.v0, method=da.Radau(3))
+
+    def failing(*arguments: Any) -> int:
+        times, out = arguments[-2:]
+        out[:] = 0.0
+        out[times > 0.5] = np.nan
+        return int((times > 0.5).sum())
+
+    monkeypatch.setattr(joined, "evaluate_dense", lambda: failing)
+    with pytest.raises(ValueError, match=r"2 of 3 points .* radau \(3 stages\) .* first at t = 0.75: .* max_step"):
+        sol([0.25, 0.75, 0.875])

@@ -16,8 +16,8 @@ from dalembert.model.point import Environment
 class Request:
     """A kernel wanted: ``out`` as a function of ``a`` and ``b``, evaluated in an environment.
 
-    ``rare``: called a few times in a run, or as an exception. ``lanes``: at so many states at once, and fused, see
-    `KernelSpec`.
+    ``rare``: called a few times in a run, or as an exception. ``lanes``: at so many states at once. ``fused``: rounding
+    may differ from CasADi's. See `KernelSpec`.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Request:
     env: Environment | None = None
     rare: bool = False
     lanes: int = 1
+    fused: bool = False
 
     @property
     def calls_python(self) -> bool:
@@ -46,7 +47,7 @@ def build_kernels(requests: Sequence[Request]) -> dict[str, Kernel]:
             specs.append(KernelSpec(r.name, r.a, ca.vertcat(r.b, *r.env.coefficients), r.out))
             specs.append(KernelSpec(f"{r.name}:arguments", r.a, r.b, ca.vertcat(*r.env.arguments)))
         else:
-            specs.append(KernelSpec(r.name, r.a, r.b, r.out, r.rare, r.lanes, fused=r.lanes > 1))
+            specs.append(KernelSpec(r.name, r.a, r.b, r.out, r.rare, r.lanes, r.fused))
     native = compile_kernels(specs)
     return {r.name: _through_python(r, native) if r.calls_python else native[r.name] for r in requests}
 

@@ -5,7 +5,7 @@ Everything implicit in the package is one of these: the step, the projection, th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import casadi as ca
@@ -24,6 +24,8 @@ MAX_OPERATIONS = 20_000
 SPARSE = 1 / 30
 MOST_OPERATIONS = 200_000
 MAX_ORDER = 1000  # samples are chosen on as dense matrices
+MAX_AT_ONCE = 2000  # operations of an elimination up to which the first iterations become one kernel
+FIRST_ITERATIONS = 2  # of these, unless the equations are linear
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +112,41 @@ class Nonlinear:
             ]
         return out
 
-    def bind(self, kernels: dict[str, Kernel]) -> Newton:
-        """Work space for the Newton loop."""
+    @property
+    def first_iterations(self) -> int:
+        """How many one kernel makes at once, if it may."""
+        small = self.plan is not None and self.plan.operations <= MAX_AT_ONCE
+        return 0 if self.every or not small else 1 if self.linear else FIRST_ITERATIONS
+
+    def at_once(self, begin: ca.SX, result: Callable[[ca.SX], ca.SX], checked: bool) -> Request:
+        """The first iterations from an x in terms of d: F there, x after them, what `factor` makes, ``result`` of that
+        x and, if it is to be checked, F at it.
+
+        One after the other they take calls, and evaluate again what residual and matrix have in common: for small
+        systems more than half of the time.
+        """
+        assert self.plan is not None
+
+        def at(x: ca.SX, *expressions: ca.SX) -> list[ca.SX]:
+            return [ca.substitute(ca.densify(e), self.x, x) for e in expressions]
+
+        first, nonzeros, columns, tolerance = at(
+            begin, self.residual, self.jacobian.nz[:], self.columns, self.row_tolerance
+        )
+        lu, x, F = self.plan.factor(nonzeros), begin, first
+        for k in range(self.first_iterations):
+            x = x - columns * self.plan.solve(lu, F)
+            if checked or k + 1 < self.first_iterations:
+                (F,) = at(x, self.residual)
+        parts = [first, x, lu, columns, tolerance, result(x), *([F] if checked else [])]
+        out = ca.densify(ca.vertcat(*parts))
+        return Request(f"{self.name}.at-once", ca.SX(0, 1), self.d, out, self.env, fused=True)
+
+    def bind(self, kernels: dict[str, Kernel], room: int = 0) -> Newton:
+        """Work space for the Newton loop; ``room``: further numbers behind those of `factor`."""
         n, nd, nnz = self.n, self.d.numel(), self.jacobian.nnz()
         n_lu = self.plan.n_lu if self.plan else 0
-        starts = np.cumsum([N_MEMORY, n, nd, n, n, max(n_lu, nnz) + 2 * n])
+        starts = np.cumsum([N_MEMORY, n, nd, n, n, max(n_lu, nnz) + 2 * n + room])
         addresses = [kernels[f"{self.name}.{part}"].address for part in ("residual", "matrix")]
         for part in ("factor", "solve"):
             addresses.append(kernels[f"{self.name}.{part}"].address if self.plan else 0)

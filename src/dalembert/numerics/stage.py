@@ -22,7 +22,34 @@ from dalembert.numerics.kernels import Request
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.memory import Record
 from dalembert.numerics.native import call_kernel, inner
-from dalembert.numerics.newton import AT_D, AT_X, DIVERGED, NEWTON_TYPE, N, Newton, at, data, newton, unknowns
+from dalembert.numerics.newton import (
+    AT_D,
+    AT_DX,
+    AT_F,
+    AT_LU,
+    AT_X,
+    BY_LAPACK,
+    CONVERGED,
+    DIVERGED,
+    FACTORIZATIONS,
+    FACTORIZED,
+    ITERATIONS,
+    N_LU,
+    NEWTON_TYPE,
+    REFINE_LIMIT,
+    RESIDUAL,
+    RESIDUALS,
+    TRUST_LIMIT,
+    N,
+    Newton,
+    at,
+    back_substitute,
+    data,
+    forget,
+    newton,
+    rows_beyond,
+    unknowns,
+)
 from dalembert.numerics.nonlinear import Nonlinear
 from dalembert.spaces.group import Group
 
@@ -78,6 +105,21 @@ class StageSystem:
             x[: index.size] = row[index]
         return x
 
+    @property
+    def begin(self) -> ca.SX:
+        """The same in terms of the data."""
+        x = ca.SX.zeros(self.system.n, 1)
+        if self.moved is None:
+            index = self.layout.indices(self.blocks)
+            x[: index.size] = self.system.d[1 + index]
+        return x
+
+    def result(self, x: ca.SX) -> ca.SX:
+        """Numbers that the blocks become, in terms of the unknowns."""
+        if self.moved is None:
+            return x[: self.layout.indices(self.blocks).size]
+        return ca.substitute(self.moved, self.system.x, x)
+
     def planned(self, samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> StageSystem:
         return replace(self, system=self.system.planned(samples))
 
@@ -86,6 +128,8 @@ class StageSystem:
 
     def requests(self) -> list[Request]:
         out = self.system.requests()
+        if self.system.first_iterations and not self.keep:
+            out.append(self.system.at_once(self.begin, self.result, self.by_rows))
         if self.metric is not None:
             out.append(Request(f"{self.system.name}.tangent", *self._tangent(self.metric), self.system.env))
         if self.moved is not None:
@@ -116,18 +160,22 @@ class StageSystem:
         tangent = kernels[f"{self.system.name}.tangent"].address if self.metric is not None else 0
         moved, correct = (kernels[f"{self.system.name}.{x}"].address if self.moved is not None else 0
                           for x in ("moved", "correct"))  # fmt: skip
-        head = [int(self.by_rows), int(self.keep), MOST_ITERATIONS, tangent, moved, correct, index.size]
+        at_once = kernels.get(f"{self.system.name}.at-once") if self.system.first_iterations else None
+        once = (0, 0) if at_once is None else (at_once.address, self.system.first_iterations)
+        head = [int(self.by_rows), int(self.keep), MOST_ITERATIONS, tangent, moved, correct, *once, index.size]
         return Stage(
-            newton=self.system.bind(kernels),
+            newton=self.system.bind(kernels, index.size + self.system.n),
             whole=np.array([*head, *index], dtype=np.int64),
             real=np.zeros(self.system.n + 2 * index.size),
         )
 
 
 MOST_ITERATIONS = 50
+UNDER_WAY = 9  # no code of newton()
 # positions in Stage.whole; the positions in the row follow from INDEX on
-BY_ROWS, KEEP, LIMIT, TANGENT, MOVED, CORRECT, N_INDEX, INDEX = range(8)
-MOST_CORRECTIONS, ELEMENT = 20, 1e-15  # of stored numbers towards the group; changes that no longer count
+BY_ROWS, KEEP, LIMIT, TANGENT, MOVED, CORRECT, AT_ONCE, FIRST_ITERATIONS, N_INDEX, INDEX = range(10)
+# of stored numbers towards the group; changes whose squares, which the next one would make, are rounding errors
+MOST_CORRECTIONS, ELEMENT = 20, 1e-9
 
 
 class Stage(NamedTuple):
@@ -152,10 +200,16 @@ def run_stage(stage, t, row, extra, tolerance, reuse, counters):  # type: ignore
         return DIVERGED
     if n == 0:
         return 0
-    weights = stage.real[:n]
     d[0] = t
     for i in range(row.size):
         d[1 + i] = row[i]
+    begun = False
+    if stage.whole[AT_ONCE] != 0 and reuse == 0.0:
+        code = first_iterations(stage, row, extra, counters)
+        if code == CONVERGED:
+            return code
+        begun = code == UNDER_WAY
+    weights = stage.real[:n]
     if moves:
         m = 0
         for i in range(n):
@@ -169,6 +223,10 @@ def run_stage(stage, t, row, extra, tolerance, reuse, counters):  # type: ignore
             weights[i] = 0.0
         else:
             weights[i] = 1.0 / (abs(x[i]) + 1e-3)
+    if begun:  # with the matrix that is there
+        reuse = np.inf
+        for i in range(n):
+            x[i] = nw.real[nw.whole[AT_DX] + i]
     code = newton(nw, weights, tolerance, tolerance, stage.whole[LIMIT], reuse, stage.whole[BY_ROWS] == 1, counters)
     if code != 0:
         return code
@@ -183,6 +241,65 @@ def run_stage(stage, t, row, extra, tolerance, reuse, counters):  # type: ignore
     for i in range(m, n):
         extra[i - m] = x[i]
     return code
+
+
+@inner
+def first_iterations(stage, row, extra, counters):  # type: ignore[no-untyped-def]
+    """The first iterations from the row in the data, by one kernel; mostly they are all.
+
+    Returns CONVERGED (then the row is corrected), UNDER_WAY (x is where the update was), or DIVERGED if the elimination
+    is not to be trusted.
+    """
+    nw, by_rows = stage.newton, stage.whole[BY_ROWS] == 1
+    n, m, made = nw.whole[N], stage.whole[N_INDEX], nw.whole[AT_DX]
+    behind = nw.whole[AT_LU] + nw.whole[N_LU]
+    result = behind + 2 * n
+    call_kernel(stage.whole[AT_ONCE], at(nw, AT_D), at(nw, AT_D), at(nw, AT_F))
+    growth = nw.real[behind - 1]
+    if not growth < TRUST_LIMIT:  # or no number
+        forget(nw)
+        return DIVERGED
+    nw.real[FACTORIZED], nw.real[BY_LAPACK] = 1.0, 0.0
+    counters[FACTORIZATIONS] += 1
+    counters[RESIDUALS] += 1
+    if by_rows:
+        bounds, last = nw.real[behind + n : behind + 2 * n], result + m
+        if rows_beyond(nw.real[nw.whole[AT_F] : made], bounds, 1.0) == 0:
+            return CONVERGED  # before the first of them
+        counters[RESIDUALS] += stage.whole[FIRST_ITERATIONS]
+        counters[ITERATIONS] += stage.whole[FIRST_ITERATIONS]
+        if rows_beyond(nw.real[last : last + n], bounds, 1.0) > 0:
+            return UNDER_WAY
+    else:
+        counters[ITERATIONS] += 1
+        if growth >= REFINE_LIMIT:
+            refine(nw, counters)
+            result = made = nw.whole[AT_X]
+        total = 0.0
+        for i in range(m):
+            total += nw.real[result + i]
+        if not np.isfinite(total):
+            forget(nw)
+            return DIVERGED
+    for i in range(m):
+        row[stage.whole[INDEX + i]] = nw.real[result + i]
+    for i in range(m if stage.whole[MOVED] == 0 else n, n):
+        extra[i - m] = nw.real[made + i]
+    return CONVERGED
+
+
+@inner
+def refine(nw, counters):  # type: ignore[no-untyped-def]
+    """A step of iterative refinement, into x, of what is where the update was."""
+    x, made = unknowns(nw), nw.whole[AT_DX]
+    for i in range(x.size):
+        x[i] = nw.real[made + i]
+    call_kernel(nw.whole[RESIDUAL], at(nw, AT_X), at(nw, AT_D), at(nw, AT_F))
+    back_substitute(nw)
+    counters[RESIDUALS] += 1
+    counters[ITERATIONS] += 1
+    for i in range(x.size):
+        x[i] += nw.real[made + i]
 
 
 @inner

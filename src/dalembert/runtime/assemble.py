@@ -95,7 +95,7 @@ def assemble(
         requests.append(Request("start", step_system.d, predicted, equations.start))
     if equations.lanes is not None:
         arguments, rates = equations.lanes
-        requests.append(Request("lanes", arguments, step_system.d, rates, lanes=LANES))
+        requests.append(Request("lanes", arguments, step_system.d, rates, lanes=LANES, fused=True))
     if equations.error is not None:
         requests.append(Request("error", step_system.x, step_system.d, equations.error, step_system.env))
     if equations.response is not None:
