@@ -79,6 +79,7 @@ MOST_BETWEEN, PART = 30, 1e-3
 BETWEEN = 1  # row of Run.weights for these
 HOPELESS = 1e3  # an error that they will not make small
 ENOUGH, FEWEST = 0.03, 2  # expected change of a sweep after which automatic steps make no other one; sweeps at least
+UNSURE = 0.2  # of a step that differs from the last one by this part, it is not known how many sweeps it needs
 LATELY = 10  # steps
 # The second sweep of a step changes as much as the first one, and so much, in units of the tolerance and of what it
 # changes. At tight tolerances the former alone says little: sweeps may contract from there on.
@@ -219,11 +220,11 @@ def leave_out(run, w, ratio, work):  # type: ignore[no-untyped-def]
 @inner
 def evaluate_stages(run, d, x, h):  # type: ignore[no-untyped-def]
     """Changes of (q, v, r) in a step and their errors, into x. Returns a code of newton()."""
-    planned = 0
+    planned, ratio = 0, h / (run.nodes[1] - run.nodes[2])
     if run.whole[SWEPT] > 0 and run.whole[SWEPT] == run.whole[STEPS]:  # the last attempt was accepted
         run.whole[HELD] = run.whole[MADE]
         if run.whole[FIXED] == 0:
-            planned = needed(run, h / (run.nodes[1] - run.nodes[2]))
+            planned = needed(run, ratio)
         run.real[HELD_LOW], run.real[HELD_HIGH] = run.real[LOW_TERMS], run.real[HIGH_TERMS]
         run.real[CONTRACTION] += (run.real[LAST_RATE] - run.real[CONTRACTION]) / MEMORY
         run.real[LENGTH] += (abs(run.nodes[1] - run.nodes[2]) - run.real[LENGTH]) / MEMORY
@@ -236,7 +237,7 @@ def evaluate_stages(run, d, x, h):  # type: ignore[no-untyped-def]
     begin = run.whole[LANES_AT] + FORMULA
     w = run.lanes[begin : begin + run.whole[LANE_WORK]]
     code, run.whole[MADE], run.real[LAST_RATE] = iterate(
-        run, w, d, x, h, run.whole[HELD], planned, usual, MOST_MORE, 1.0, 0
+        run, w, d, x, h, run.whole[HELD], planned, usual, abs(ratio - 1.0) > UNSURE, MOST_MORE, 1.0, 0
     )
     return code
 
@@ -281,7 +282,7 @@ def step_to(run, multipliers, t0, row, t, out):  # type: ignore[no-untyped-def]
         run.weights[BETWEEN, i] = 1.0 / (run.atol[i] + run.rtol[i] * abs(row[i]))
     former = run.real[FORMER_ERROR]
     planned = run.whole[SWEEPS] + LANES - 1
-    code, _, _ = iterate(run, w, d, x, t - t0, 0, planned, planned, MOST_BETWEEN, PART, BETWEEN)
+    code, _, _ = iterate(run, w, d, x, t - t0, 0, planned, planned, False, MOST_BETWEEN, PART, BETWEEN)
     run.real[FORMER_ERROR] = former
     for i in range(ny):
         out[run.places[AT_Q] + i] = row[run.places[AT_Q] + i] + x[i]
@@ -313,9 +314,9 @@ def error_to_control(run, error):  # type: ignore[no-untyped-def]
 
 
 @inner
-def iterate(run, w, d, x, h, held, planned, usual, more, goal, which):  # type: ignore[no-untyped-def]
-    """Sweeps over the stages of a step: ``planned`` ones, then until changes are below the goal, as far as those that
-    are ``usual`` and so many ``more``.
+def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  # type: ignore[no-untyped-def]
+    """Sweeps over the stages of a step: ``planned`` ones (or fewer, if that is ``unsure`` and they suffice), then until
+    changes are below the goal, as far as those that are ``usual`` and so many ``more``.
 
     ``which``: row of Run.weights that these are measured by. ``held``: number (1 to 3) of the set of rates of the step
     before, 0 if there is none. Returns a code of newton(), the number of the set of rates made, and the last
@@ -356,8 +357,10 @@ def iterate(run, w, d, x, h, held, planned, usual, more, goal, which):  # type: 
         w[c + j] = run.formula[C + j]
     done, most, former, error, rate = 0, usual, 0.0, 0.0, 0.0
     automatic = which == 0 and run.whole[FIXED] == 0
-    # sweeps after which it is asked where they lead: of a first step all, later the first ones if others failed lately
-    asked = planned if held == 0 else 2 if run.whole[STEPS] - run.whole[REJECTED_AT] < LATELY else -1
+    # sweeps after which it is asked where they lead: all of a first step, or of one much longer or shorter than the
+    # last; else the first ones if others failed lately
+    unsure = unsure or held == 0
+    asked = planned if unsure else 2 if run.whole[STEPS] - run.whole[REJECTED_AT] < LATELY else -1
     asked = asked if automatic else -1
     weights, unit = run.weights[which], run.real[ESTIMATE_SCALE] / np.sqrt(max(nv + (ny if ambient else 0), 1))
     while done < most:
@@ -376,9 +379,9 @@ def iterate(run, w, d, x, h, held, planned, usual, more, goal, which):  # type: 
                 former, error = error, unit * np.sqrt(total)
             if done >= 2 and done <= asked:
                 rate = error / former if former > 0.0 else 0.0
-                if held == 0 and rate < SLOW and error * rate <= ENOUGH:
+                if unsure and rate < SLOW and error * rate <= ENOUGH:
                     planned = done + 1
-                elif held > 0 and error > HOPELESS_CHANGE and rate > NO_CONTRACTION:
+                elif held > 0 and done == 2 and error > HOPELESS_CHANGE and rate > NO_CONTRACTION:
                     size = squared_size(w[before : before + nv], weights[run.places[AT_V] :])
                     if error > LARGE * unit * np.sqrt(size):
                         return give_up(run, x, nv, nr, ny, done), 0, 1.0
