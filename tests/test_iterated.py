@@ -173,6 +173,24 @@ def test_automatic_steps_sweep_as_often_as_they_have_to() -> None:
         assert pendulum_errors(sol)["q"] < 10 * tol
 
 
+@pytest.mark.parametrize(("tol", "h"), [(1e-2, 1.8e-3), (1e-4, 1e-3)])
+def test_a_step_much_longer_than_the_last_asks_whether_it_may_end(tol: float, h: float) -> None:
+    """What a first step changes, which has nothing to extrapolate, makes the second one expect that it needs all its
+    five sweeps. It needs three."""
+    problem = da.problems()["andrews"]
+
+    def run(steps: int) -> da.Solution:
+        span = (0, h * sum(1.7**k for k in range(steps)))
+        sol = da.solve(
+            problem.system, span, problem.q0, problem.v0, method="iterated", rtol=tol, atol=tol, first_step=h
+        )
+        assert sol.stats.steps == steps
+        return sol
+
+    spent = run(2).stats.residuals - run(1).stats.residuals
+    assert spent < 3 * LANES + 12  # with those of a projection and of multipliers
+
+
 def test_steps_that_are_far_too_long_are_given_up_early() -> None:
     """Sweeps over a whole period diverge at once. What comes of the attempt is no measure for the next one."""
     count, sol = evaluations(1e-6, first_step=2.0)

@@ -34,7 +34,7 @@ from dalembert.numerics.newton import (
     SINGULAR,
 )
 from dalembert.numerics.nonlinear import Nonlinear
-from dalembert.numerics.stage import LIMIT, STAGE_TYPE, Stage, StageData, StageSystem, run_stage
+from dalembert.numerics.stage import AT_ONCE, LIMIT, STAGE_TYPE, Stage, StageData, StageSystem, run_stage
 from dalembert.runtime.assemble import assemble
 from dalembert.runtime.assembly import data_of
 from dalembert.runtime.run import Options, execute
@@ -272,6 +272,20 @@ def test_planned_elimination_keeps_all_digits() -> None:
     for c in 10.0 ** -np.arange(1.0, 13.0):
         exact = np.linalg.solve([[c, 1, 1], [1, 1, -1], [1, -1, 3]], [3, 1, 3])
         np.testing.assert_allclose(planned.solve(np.zeros(3), [c])[1], exact, rtol=1e-13)
+
+
+def test_a_linear_system_is_solved_by_one_kernel() -> None:
+    """Elimination and solution at once; with large growth a step of refinement. Nonlinear ones take iterations."""
+    planned = problem(3, swap_needed, plan_at=[(np.zeros(3), [5.0]), (np.ones(3), [7.0])])
+    assert planned.stage.whole[AT_ONCE] != 0
+    for c, iterations in ((5.0, 1), (1e-3, 2)):
+        code, _, counters = planned.solve(np.ones(3), [c])
+        assert (code, counters[ITERATIONS], counters[FACTORIZATIONS]) == (CONVERGED, iterations, 1)
+    nonlinear = problem(2, circle_and_cubic, plan_at=[(np.array([1.2, 0.9]), [1.0])])
+    assert nonlinear.stage.whole[AT_ONCE] == 0
+    code, x, _ = nonlinear.solve([1.2, 0.9], [1.0], limit=50)
+    assert code == CONVERGED
+    np.testing.assert_allclose(x, SOLUTION, atol=1e-12)
 
 
 def test_solution_of_a_run_does_not_depend_on_the_plan(pendulum: Any) -> None:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import dalembert as da
-from dalembert.numerics.newton import AT_X, N
+from dalembert.numerics.newton import AT_X, FACTORIZATIONS, ITERATIONS, RESIDUALS, N
 from dalembert.numerics.projection import Projection
-from dalembert.numerics.stage import LIMIT
+from dalembert.numerics.stage import AT_ONCE, LIMIT
 from dalembert.runtime.assemble import assemble
 from dalembert.runtime.assembly import Workspace
 
@@ -137,6 +137,61 @@ def test_points_on_the_manifold_stay(options: dict[str, Any]) -> None:
         q, v = project(workspace(curve(), **options), q0, v0)
         np.testing.assert_allclose(q, q0, atol=4e-16)
         np.testing.assert_allclose(v, v0, atol=1e-15)
+
+
+# ---------------------------------------------------------------------- the first iterations in one kernel
+def one_by_one(work: Workspace) -> Workspace:
+    """The same projection by the iterations of the Newton loop alone."""
+    other = work.assembly.workspace(work.p)
+    for stage in other.arrays.stages[: other.n_stages]:
+        assert stage.whole[AT_ONCE] != 0
+        stage.whole[AT_ONCE] = 0
+    return other
+
+
+@pytest.mark.parametrize("coupling", ["sequential", "joint"])
+@settings(max_examples=30, deadline=None)
+@given(seeds, st.sampled_from([1e-2, 1e-4, 1e-6, 1e-9]))
+def test_iterations_in_one_kernel_are_those_of_the_loop(coupling: str, seed: int, distance: float) -> None:
+    """From far away the loop goes on behind the first ones."""
+    work = workspace(curve(), coupling=coupling)
+    start = perturbed(seed, distance)
+    found, expected = (np.concatenate(project(x, *start)) for x in (work, one_by_one(work)))
+    np.testing.assert_allclose(found, expected, atol=2e-15)
+
+
+@pytest.mark.parametrize(("distance", "iterations"), [(0.0, 0), (1e-6, 3), (1e-2, 5)])
+def test_iterations_are_counted(distance: float, iterations: int) -> None:
+    """None on the constraints; close to them two for positions and one for velocities; more where two do not do."""
+    q, v = perturbed(3, distance)
+    work, row = workspace(curve()), np.zeros(workspace(curve()).assembly.layout.n)
+    row[:3], row[3:6] = q, v
+    counters = work.arrays.model.counters
+    counters[:] = 0
+    assert work.project(0.0, row) == 0
+    assert counters[FACTORIZATIONS] == 2  # of positions and of velocities
+    goes_on = distance > 1e-3  # in the loop, which evaluates where it begins
+    assert counters[RESIDUALS] == counters[ITERATIONS] + 2 + goes_on
+    assert counters[ITERATIONS] >= iterations if goes_on else counters[ITERATIONS] == iterations
+
+
+def test_iterations_in_one_kernel_on_a_group() -> None:
+    """Stored numbers off the group and off the constraints end where the loop takes them."""
+    problem = da.problems()["heavy-top"]
+    sol = da.solve(problem.system, (0, 0.1), problem.q0, problem.v0, method="iterated", rtol=1e-3, atol=1e-3)
+    work = sol._source.segments[0].work
+    random = np.random.default_rng(5)
+    for distance in (1e-3, 1e-6, 1e-10):
+        row = np.zeros(work.assembly.layout.n)
+        row[work.assembly.layout.slice("q")] = problem.q0 + distance * random.normal(size=problem.system.nq)
+        row[work.assembly.layout.slice("v")] = problem.v0 + distance * random.normal(size=problem.system.nv)
+        other = row.copy()
+        assert work.project(0.0, row) == 0
+        assert one_by_one(work).project(0.0, other) == 0
+        np.testing.assert_allclose(row, other, rtol=1e-14, atol=1e-14)
+        R = row[work.assembly.layout.slice("q")][3:].reshape(3, 3)
+        np.testing.assert_allclose(R @ R.T, np.eye(3), atol=2e-15)
+        assert np.abs(work.levels(0.0, row)["g"]).max() < 1e-15
 
 
 # ---------------------------------------------------------------------- which point it is

@@ -106,6 +106,12 @@ class StageSystem:
         return x
 
     @property
+    def first_iterations(self) -> int:
+        """How many iterations one kernel makes at once: what they leave has to be known, or to be nothing."""
+        known = self.by_rows or self.system.linear
+        return self.system.first_iterations if known and not self.keep else 0
+
+    @property
     def begin(self) -> ca.SX:
         """The same in terms of the data."""
         x = ca.SX.zeros(self.system.n, 1)
@@ -128,7 +134,7 @@ class StageSystem:
 
     def requests(self) -> list[Request]:
         out = self.system.requests()
-        if self.system.first_iterations and not self.keep:
+        if self.first_iterations:
             out.append(self.system.at_once(self.begin, self.result, self.by_rows))
         if self.metric is not None:
             out.append(Request(f"{self.system.name}.tangent", *self._tangent(self.metric), self.system.env))
@@ -160,8 +166,7 @@ class StageSystem:
         tangent = kernels[f"{self.system.name}.tangent"].address if self.metric is not None else 0
         moved, correct = (kernels[f"{self.system.name}.{x}"].address if self.moved is not None else 0
                           for x in ("moved", "correct"))  # fmt: skip
-        at_once = kernels.get(f"{self.system.name}.at-once") if self.system.first_iterations else None
-        once = (0, 0) if at_once is None else (at_once.address, self.system.first_iterations)
+        once = (kernels[f"{self.system.name}.at-once"].address if self.first_iterations else 0, self.first_iterations)
         head = [int(self.by_rows), int(self.keep), MOST_ITERATIONS, tangent, moved, correct, *once, index.size]
         return Stage(
             newton=self.system.bind(kernels, index.size + self.system.n),
