@@ -243,8 +243,8 @@ def _fastest(run: runstate.Run, work: Workspace) -> tuple[float, float, float]:
 
 def _cost_of_an_explicit_step(work: Workspace) -> float:
     """Instructions, about: the accelerations of twelve stages."""
-    parts = [kernel for name, kernel in work.assembly.kernels.items() if name.startswith("multipliers.")]
-    return 12.0 * sum(kernel.n_instructions for kernel in parts)
+    kernels, parts = work.assembly.kernels, ("residual", "matrix", "factor", "solve")
+    return 12.0 * sum(kernels[name].n_instructions for x in parts if (name := f"multipliers.{x}") in kernels)
 
 
 def _cost_of_a_step(run: runstate.Run, work: Workspace) -> float:
