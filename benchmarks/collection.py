@@ -41,7 +41,7 @@ LEVELS = (1e-3, 1e-5, 1e-7)
 FINE_ENOUGH = 1e-8  # no tighter tolerance after a run with this error
 USELESS = 0.3  # a run with this error says nothing
 ROUNDS, SPENT, BUDGET = 7, 0.1, 0.5  # runs of each, at least for so many seconds; no further one begins after so many
-TURNS, IN_A_TURN, SHORT = 6, 0.01, 5e-3  # of runs shorter than so many seconds, each for so many seconds
+TURNS, IN_A_TURN, SHORT = 10, 0.01, 5e-3  # of runs shorter than so many seconds, each for so many seconds
 LIMIT = 3.0  # seconds: a tool is not asked for tighter tolerances after such a run
 TARGETS = {True: 10.0, False: 1.0}  # keeps constraints -> how many times faster we want to be
 
