@@ -114,7 +114,7 @@ class Nonlinear:
 
     @property
     def first_iterations(self) -> int:
-        """How many one kernel makes at once, if it may."""
+        """How many iterations one kernel may make at once."""
         small = self.plan is not None and self.plan.operations <= MAX_AT_ONCE
         return 0 if self.every or not small else 1 if self.linear else FIRST_ITERATIONS
 
@@ -122,8 +122,8 @@ class Nonlinear:
         """The first iterations from an x in terms of d: F there, x after them, what `factor` makes, ``result`` of that
         x and, if it is to be checked, F at it.
 
-        One after the other they take calls, and evaluate again what residual and matrix have in common: for small
-        systems more than half of the time.
+        One by one they take calls, and evaluate again what residual and matrix have in common, which for small systems
+        takes longer than what is to be done.
         """
         assert self.plan is not None
 

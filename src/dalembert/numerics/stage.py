@@ -107,13 +107,13 @@ class StageSystem:
 
     @property
     def first_iterations(self) -> int:
-        """How many iterations one kernel makes at once: what they leave has to be known, or to be nothing."""
+        """How many iterations one kernel makes at once: rows have to tell what they leave, or they leave nothing."""
         known = self.by_rows or self.system.linear
         return self.system.first_iterations if known and not self.keep else 0
 
     @property
     def begin(self) -> ca.SX:
-        """The same in terms of the data."""
+        """Unknowns to begin with, in terms of the data."""
         x = ca.SX.zeros(self.system.n, 1)
         if self.moved is None:
             index = self.layout.indices(self.blocks)

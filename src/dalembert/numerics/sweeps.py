@@ -14,8 +14,9 @@ up to that of the collocation method. (Terms of high degree that would only grow
 where there is nothing to extrapolate, there are `LANES` - 1 more of them.
 
 Prescribed steps make a given number of sweeps. Automatic ones make fewer, if the last ones would change little: as many
-as are expected by what they have changed in the last step, then one by one. The next step is chosen by the error that
-the usual number would have left, which falls with the order that this gives.
+as are expected by what they have changed in the last step, then one by one. Where the last step does not tell, because
+it was much shorter or longer, it is asked after every sweep. The next step is chosen by the error that the usual number
+would have left, which falls with the order that this gives.
 
 Two estimates of the error are added. What the last sweep has changed; if that is too large although sweeps contract, a
 few more are made, which is less than to begin the step anew. And what the polynomials miss, which sweeps do not show:
