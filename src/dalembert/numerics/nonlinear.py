@@ -122,8 +122,7 @@ class Nonlinear:
         """The first iterations from an x in terms of d: F there, x after them, what `factor` makes, ``result`` of that
         x and, if it is to be checked, F at it.
 
-        One by one they take calls, and evaluate again what residual and matrix have in common, which for small systems
-        takes longer than what is to be done.
+        One by one they would take calls, and evaluate again what residual and matrix have in common.
         """
         assert self.plan is not None
 
