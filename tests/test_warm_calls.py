@@ -14,12 +14,14 @@ import pytest
 from numba import njit, types
 
 import dalembert as da
+from dalembert.numerics import memory as memory_module
 from dalembert.numerics.call import call_with
-from dalembert.numerics.compiled import compile_with_blocks
-from dalembert.numerics.memory import SMALL, Bundle, Parts, Record, Reference, Several, duplicate, refer
+from dalembert.numerics.compiled import compile_with_blocks, unfold
+from dalembert.numerics.memory import SMALL, Bundle, Parts, Record, Reference, Several, refer
 from dalembert.numerics.opening import pairwise_sum
 from dalembert.numerics.screen import DOUBTFUL, VIOLATED, row_scales
 from dalembert.numerics.work import WORK_TYPE
+from dalembert.runtime import direct as direct_module
 from dalembert.runtime import run as run_module
 from dalembert.runtime.assemble import make_layout
 from dalembert.runtime.assembly import Workspace
@@ -27,6 +29,7 @@ from dalembert.runtime.prepare import assembly_for, first_step
 from dalembert.runtime.run import Options
 from dalembert.runtime.singular import scales
 from dalembert.runtime.start import initial_row
+from dalembert.status import OptionError
 
 
 def work_of(system: da.System, q0: Any, v0: Any = None) -> tuple[Workspace, np.ndarray]:
@@ -113,15 +116,26 @@ def test_bundles_hold_blocks_and_refer_to_arrays_elsewhere() -> None:
     entry = compile_with_blocks(_all_of, types.float64(Record(Outer, [Reference(kind), f8, pair])))
     near, far, last = Parts(both()), np.array([3.0, 4.0]), np.array([2.0])
     bundle = Bundle([near.template.shape, far.shape, (0,), last.shape], {})
-    template = bundle.filled([near.template, far, None, last])
-    for size in (0, SMALL):  # copied as a whole, and in ranges
-        block = duplicate(np.concatenate([template, np.zeros(size)]), bundle.ranges)
+    folded = bundle.folded([near.template, far, None, last])
+    for _ in range(2):
+        block = np.full(bundle.size, np.nan)
+        unfold()(folded, block)
         elsewhere = np.array([9.0])
         refer(block, 2, [elsewhere])
         assert entry(block) == 1 + 60 + 4e7 + 3e8
         assert near.views(block[bundle.places[0]]).table[1, 2] == 5.0
-        assert block[bundle.places[3]].tolist() == [3.0]
-    assert template[bundle.places[3]].tolist() == [2.0]
+        assert block[bundle.places[3]].tolist() == [3.0]  # in this block only
+
+
+def test_folded_blocks_have_only_what_is_to_be_read() -> None:
+    bundle = Bundle([(4,), (2,), (3,)], {0: [(0, 1), (3, 4)], 1: ()})
+    folded = bundle.folded([np.arange(4.0), None, np.arange(5.0, 8.0)])
+    assert folded.size == 1 + 2 * 4 + bundle.places[0].start + 2 + 3
+    block = np.full(bundle.size, np.nan)
+    unfold()(folded, block)
+    assert np.array_equal(block[bundle.places[0]], [0.0, np.nan, np.nan, 3.0], equal_nan=True)
+    assert np.isnan(block[bundle.places[1]]).all()
+    assert block[bundle.places[2]].tolist() == [5.0, 6.0, 7.0]
 
 
 # ---------------------------------------------------------------------- screens of a start
@@ -216,6 +230,51 @@ def test_first_step_is_hairers(name: str, end: float, method: Any) -> None:
 def swing(problem: Any, angle: float, **options: Any) -> da.Solution:
     q0 = [np.cos(angle), np.sin(angle)]
     return da.solve(problem.system, (0.0, 1.0), q0, [0.0, 0.0], initial="project", **options)
+
+
+def chooses_steps(method: str) -> bool:
+    try:
+        da.methods()[method]().for_run(False)
+    except OptionError:
+        return False
+    return True
+
+
+FLAT = "general-linear", "modified-bdf"  # the methods that, with steps of their own, do not serve groups
+PAIRS = [(method, "pendulum") for method in ("auto", *sorted(da.methods()))]
+PAIRS += [(method, "heavy-top") for method, _ in PAIRS if method not in FLAT]
+
+
+@pytest.mark.parametrize(("method", "name"), PAIRS)
+def test_nothing_is_read_that_was_not_written(method: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that is not copied from a template is as it comes: a run from NaN has the same digits."""
+    problem = da.problems()[name]
+    end = problem.t_span[0] + 0.02 * (problem.t_span[1] - problem.t_span[0])
+    options = {**problem.options, "method": method, "rtol": 1e-5, "atol": 1e-5}
+    if method != "auto" and not chooses_steps(method):
+        options["h"] = 1e-3
+
+    def solve(**further: Any) -> da.Solution:
+        q0, v0 = np.asarray(problem.q0, dtype=float), np.asarray(problem.v0, dtype=float)
+        return da.solve(problem.system, (problem.t_span[0], end), q0, v0, **options, **further)
+
+    def poisoned(block: np.ndarray, ranges: Any) -> np.ndarray:
+        out = np.full(block.size, np.nan)
+        for a, b in ranges:
+            out[a:b] = block[a:b]
+        return out
+
+    def seen() -> list[np.ndarray]:
+        sol, points = solve(), solve(t_eval=[0.3 * end, end])
+        within = sol(np.linspace(problem.t_span[0], end, 7)) if sol.dense else points
+        return [getattr(x, part) for x in (sol, points, within) for part in ("t", "q", "v", "a", "lam")]
+
+    seen()  # compiles
+    kept = seen()
+    with monkeypatch.context() as patch:
+        patch.setattr(memory_module, "duplicate", poisoned)
+        patch.setattr(direct_module, "empty", lambda shape, dtype=float: np.full(shape, np.nan).view(dtype))
+        assert all(np.array_equal(x, y) for x, y in zip(kept, seen(), strict=True))
 
 
 @pytest.mark.parametrize("method", ["explicit", "bdf", "radau"])

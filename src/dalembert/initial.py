@@ -84,7 +84,7 @@ def consistent(
         )
         return cast(State, spread_state(found[0], state, p))
     layout = make_layout(system, method, formulation)
-    row = initial_row(system, layout, **system.initial_values(q0, v0), r=r0, w=w0, s=s0)
+    row = initial_row(system, layout, **system.initial_values(q0, v0, r0, w0, s0))
     work = assembly_for(system, method, formulation, Projection(), t0, t0 + 1.0, row, p).workspace(p)
     prepare_start(work, t0, row, initial, 1e-8, wishes)
     return State(t=t0, **{name: row[layout.slice(name)].copy() for name in PARTS})
@@ -105,7 +105,7 @@ def redundancy(
     if system.nlam + system.nmu < 2:
         return None
     layout = make_layout(system, BDF(), Index1())
-    row = initial_row(system, layout, **system.initial_values(q0, v0), **more)
+    row = initial_row(system, layout, **{**system.initial_values(q0, v0), **more})
     put_on_space(system, layout, row, initial, tolerance)
     solve_contact(system, t_span[0], row, layout, p)
     if initial == "project":

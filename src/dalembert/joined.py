@@ -27,7 +27,7 @@ from dalembert.runtime.segments import Segment, Start, Story
 from dalembert.solution import PARTS, Drift, Solution, State
 from dalembert.status import SegmentStats, Stats, Status
 
-SUCCEEDED = Status.SUCCESS.message
+SUCCESS = Status.SUCCESS  # quicker to find
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,8 @@ def make_solution(
     """
     status, error = _status(story)
     message = _message(story, status, error)
-    return Solution.made_of(_FIELDS, status=status, _source=Source(story, plan, jumps, context, message))
+    source = Source(story, plan, jumps, context, message)
+    return Solution.made_of({"_makers": _FIELDS, "status": status, "_source": source})
 
 
 def solution_of(
@@ -68,16 +69,15 @@ def solution_of(
     """The same for a run in one call; ``start``: that of the run, if it is known."""
     if ran.result is not None:
         return make_solution(Story([ran.segment(start)]), plan, None, context)
-    origin = ran, plan, context, start
-    if ran.direct.memory.released or ran.direct.large:  # views would keep large arrays
-        return Solution.made_of(_FIELDS, status=Status.SUCCESS, _origin=origin)
-    q, v = ran.motion()
-    return Solution.made_of(_FIELDS, status=Status.SUCCESS, _origin=origin, q=q, v=v)
+    known = {"_makers": _FIELDS, "status": SUCCESS, "_origin": (ran, plan, context, start)}
+    if not (ran.direct.memory.released or ran.direct.large):  # views would keep large arrays
+        known["q"], known["v"] = ran.motion()
+    return Solution.made_of(known)
 
 
 def _source(origin: tuple[Ran, Plan, Callable[[Segment], Any], Start | None]) -> Source:
     ran, plan, context, start = origin
-    return Source(Story([ran.segment(start)]), plan, None, context, SUCCEEDED)
+    return Source(Story([ran.segment(start)]), plan, None, context, SUCCESS.message)
 
 
 def _times(source: Source) -> np.ndarray:

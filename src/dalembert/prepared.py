@@ -113,11 +113,12 @@ class Prepared:
         system, plan, p = self.system, self._plan, self._p
         if parameters is not None:
             p = system.parameters.vector({**system.parameters.as_dict(p), **parameters})
-        values = {**system.initial_values(q0, v0), "r": r0, "w": w0, "s": s0}
+        given = q0, v0, r0, w0, s0
         if self._method is not None and self._direct is not None:
-            ran = self._direct.run(values, p)
+            ran = self._direct.run(given, p)
             if ran is not None:
                 return solution_of(ran, plan, self._context)
+        values = system.initial_values(*given)
         automatic, reason, chosen_now = None, "start", self._method
         if chosen_now is None:
             projection, fixed = self.options["projection"], plan.h is not None
@@ -133,7 +134,7 @@ class Prepared:
             self._first_step, reason=reason, **watch,
         )  # fmt: skip
         known = self._in_one_call(start)
-        ran = None if known is None else known.run(values, p, start)
+        ran = None if known is None else known.run(given, p, start)
         if ran is not None and ran.over:
             return solution_of(ran, plan, self._context, start)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -125,10 +125,9 @@ class Solution:
     context: Any = field(default=None, repr=False)  # what `check` needs to know of the run, see `certificate.Context`
 
     @classmethod
-    def made_of(cls, makers: Mapping[str, Callable[[Any], Any]], **known: Any) -> Solution:
-        """A solution whose fields are made from its "_source", each when it is first asked for, but for those that are
-        known; or that source from an "_origin"."""
-        known["_makers"] = makers
+    def made_of(cls, known: dict[str, Any]) -> Solution:
+        """A solution with these attributes. "_makers" make fields that are not among them from its "_source", each
+        when it is first asked for; and that source from an "_origin"."""
         out = cls.__new__(cls)
         out.__dict__ = known
         return out

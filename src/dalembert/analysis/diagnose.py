@@ -182,8 +182,7 @@ def _constraints_at_start(
 ) -> tuple[np.ndarray, np.ndarray]:
     """[G; K] at the initial values as they are given, and a little beside them."""
     layout = make_layout(system, BDF(), Index1())
-    values = system.initial_values(given["q0"], given["v0"])
-    row = initial_row(system, layout, **values, r=given["r0"], w=given["w0"], s=given["s0"])
+    row = initial_row(system, layout, **system.initial_values(**given))
     try:
         t0 = float(t_span[0])
     except (TypeError, ValueError, IndexError):

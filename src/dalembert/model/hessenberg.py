@@ -110,9 +110,9 @@ class Hessenberg(System):
         """x itself for order 1, x' for order 2."""
         return self.space.names if self.order == 1 else super().velocity_names
 
-    def initial_values(self, q0: Any, v0: Any) -> dict[str, Any]:
+    def initial_values(self, q0: Any, v0: Any, r0: Any = None, w0: Any = None, s0: Any = None) -> dict[str, Any]:
         if self.order == 2:
-            return {"q": q0, "v": v0}
+            return super().initial_values(q0, v0, r0, w0, s0)
         if v0 is not None:
             raise ModelError("v0 is given, but a system of order 1 has no velocities; x is set by q0.")
-        return {"v": q0}
+        return {"v": q0, "r": r0, "w": w0, "s": s0}

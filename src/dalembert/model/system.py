@@ -223,9 +223,9 @@ class System:
         """Names of the components of all variables and equations."""
         return {**{kind: tuple(x) for kind, x in self.names.items()}, "v": tuple(self.velocity_names)}
 
-    def initial_values(self, q0: Any, v0: Any) -> dict[str, Any]:
-        """Which variables the arguments q0 and v0 of `solve` set."""
-        return {"q": q0, "v": v0}
+    def initial_values(self, q0: Any, v0: Any, r0: Any = None, w0: Any = None, s0: Any = None) -> dict[str, Any]:
+        """Which variables these arguments of `solve` set."""
+        return {"q": q0, "v": v0, "r": r0, "w": w0, "s": s0}
 
     @property
     def black_boxes(self) -> list[str]:

@@ -34,8 +34,7 @@ CALL_TYPE = Record(
         Record(Output, OUTPUT_TYPES),
     ],
 )  # fmt: skip
-# in the place of arrays for points, if they are those of the call
-IN_THE_CALL = np.zeros(0), np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
+UNDER_WAY = np.zeros(0), np.zeros(0), np.zeros(0)  # in the place of what only runs that have not begun are given
 OUTPUT = len(Call._fields) - 1  # number of the first descriptor of the output
 
 

@@ -18,13 +18,13 @@ from numba import njit, types
 
 from dalembert.compiler import cache_directory
 from dalembert.compiler.cache import cache_enabled
-from dalembert.numerics.call import CALL_TYPE, IN_THE_CALL
 from dalembert.numerics.dense import _evaluate, _interpolate
-from dalembert.numerics.loop import _integrate
+from dalembert.numerics.loop import _advance
 from dalembert.numerics.memory import block_entry
+from dalembert.numerics.memory import unfold as _unfold
 from dalembert.numerics.native import OPTIONS, call_kernel
 from dalembert.numerics.opening import _first_step, _open
-from dalembert.numerics.runstate import OUTPUT_TYPES, RUN_TYPE
+from dalembert.numerics.runstate import RUN_TYPE
 from dalembert.numerics.screen import _resolvable
 from dalembert.numerics.stiffness import judge as _judge
 from dalembert.numerics.stiffness import rate_of_motion as _rate_of_motion
@@ -76,8 +76,14 @@ _word, _real = types.int64, types.float64
 
 @cache
 def integrate() -> Callable[..., int]:
-    """The integration loop: (call, and arrays for points or `IN_THE_CALL`)."""
-    return compile_with_blocks(_integrate, _word(CALL_TYPE, *OUTPUT_TYPES[: len(IN_THE_CALL)]))
+    """The integration loop: (block of a call, the same folded, positions, velocities); see `UNDER_WAY`."""
+    return compile_cached(njit, _word(_f8, _f8, _f8, _f8), _advance, **OPTIONS)
+
+
+@cache
+def unfold() -> Callable[..., None]:
+    """Make a block: (folded, block)."""
+    return compile_cached(njit, types.void(_f8, _f8), _unfold, **OPTIONS)
 
 
 @cache

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from dalembert.numerics.call import CALL_TYPE
 from dalembert.numerics.control import NEWTON_SHRINK, RETRY_SAFETY, SHRINK_LIMIT, factor_for
 from dalembert.numerics.dense import between
 from dalembert.numerics.locate import watch
-from dalembert.numerics.native import inlined
+from dalembert.numerics.memory import record_at, unfold
+from dalembert.numerics.native import inlined, merged
 from dalembert.numerics.newton import CONVERGED
 from dalembert.numerics.newton import USER_ERROR as NEWTON_USER_ERROR
-from dalembert.numerics.opening import open_here
+from dalembert.numerics.opening import open_here, put_motion
 from dalembert.numerics.rank import SUSPECT, begin_watch, smallest_now, watch_rank
 from dalembert.numerics.regular import regrid
 from dalembert.numerics.runstate import (
@@ -76,7 +78,6 @@ from dalembert.numerics.runstate import (
     TROUBLE,
     USER_ERROR,
     H,
-    Output,
     T,
     copy,
 )
@@ -110,20 +111,25 @@ def store(run, output, t, row, order):  # type: ignore[no-untyped-def]
     run.whole[STORED] = i + 1
 
 
-def _integrate(call, t_out, rows_out, orders_out):  # type: ignore[no-untyped-def]
+def _advance(block, folded, q0, v0):  # type: ignore[no-untyped-def]
+    """`_integrate` what a block is the call of; that is made here, if it is given folded."""
+    if folded.size > 0:
+        unfold_here(folded, block)
+    return integrate(call_at(block.ctypes.data), q0, v0)
+
+
+def _integrate(call, q0, v0):  # type: ignore[no-untyped-def]
     """Advance until the end, a terminal event, a failure, or until Python is wanted (RUNNING).
 
-    Points go to the output of the call, unless arrays for them are given.
-
     A run that is not open yet begins with a row of initial values and their tolerances (else these are not looked at),
-    and ends there if it LOOKS whether it is stiff, and it is not as EXPECTED.
+    and ends there if it LOOKS whether it is stiff, and it is not as EXPECTED. Positions and velocities may be given
+    beside it; then it has only them.
     """
-    run, work, inside = call.run, call.work, call.output
-    if t_out.size == 0:
-        t_out, rows_out, orders_out = inside.t, inside.rows, inside.order
-    output = Output(t_out, rows_out, orders_out, inside.event_t, inside.event_index, inside.event_rows)
+    run, work, output = call.run, call.work, call.output
     row0, steps, t_eval, seeds = call.row, call.steps, call.t_eval, call.seeds
     if run.whole[OPENS] == 1:
+        if q0.size > 0:
+            put_motion(work.model.blocks, q0, v0, row0)
         if not open_here(run, work, row0, call.rtol, call.atol):
             return NOT_OPENED
         first = t_eval.size > 0 and t_eval[0] == run.real[T]
@@ -291,3 +297,6 @@ def _integrate(call, t_out, rows_out, orders_out):  # type: ignore[no-untyped-de
             return RUNNING
         if run.whole[ALARMED] == 1:
             return RUNNING
+
+
+unfold_here, integrate, call_at = merged(unfold), merged(_integrate), record_at(CALL_TYPE)

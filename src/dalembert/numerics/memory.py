@@ -146,16 +146,29 @@ class Bundle:
             self._heads += _descriptor(begin - WORDS * k, shape)
             self.ranges += [(begin + a, begin + b) for a, b in ranges.get(k, [(0, n)]) if b > a]
             begin += n
-        self._size = begin
+        self.size = begin
 
-    def filled(self, arrays: Sequence[np.ndarray | None]) -> np.ndarray:
-        """A block with these numbers; None: it does not matter which."""
-        block = np.zeros(self._size)
+    def folded(self, arrays: Sequence[np.ndarray | None]) -> np.ndarray:
+        """What `unfold` makes a block with these numbers from; None: it does not matter which."""
+        block = np.zeros(self.size)
         block.view(np.int64)[: len(self._heads)] = self._heads
         for place, x in zip(self.places, arrays, strict=True):
             if x is not None and x.size:
                 block[place] = x
-        return block
+        parts = [block[a:b] for a, b in self.ranges]
+        return np.concatenate([[len(parts)], np.ravel(self.ranges), *parts])
+
+
+def unfold(folded, block):  # type: ignore[no-untyped-def]
+    """Words of a block: how many ranges of it are given, where each begins and ends, and then what is there."""
+    n = int(folded[0])
+    at = 1 + 2 * n
+    for k in range(n):
+        begin, end = int(folded[1 + 2 * k]), int(folded[2 + 2 * k])
+        words, given = block[begin:end], folded[at : at + end - begin]
+        for i in range(end - begin):
+            words[i] = given[i]
+        at += end - begin
 
 
 def _leaves(arrays: Any) -> Iterator[np.ndarray]:
@@ -285,7 +298,7 @@ def block_entry(function: Callable[..., Any], given: Signature) -> tuple[Callabl
         made.append(f"x{i}")
         arguments.append(kind)
         if isinstance(kind, Record):
-            space[f"record{i}"] = _at_address(kind)
+            space[f"record{i}"] = record_at(kind)
             made[i], arguments[i] = f"record{i}(x{i}.ctypes.data)", types.float64[::1]
     name = f"block{function.__name__}"
     names = ", ".join(f"x{i}" for i in range(len(made)))
@@ -295,12 +308,18 @@ def block_entry(function: Callable[..., Any], given: Signature) -> tuple[Callabl
     return space[name], given.return_type(*arguments)
 
 
-def _at_address(kind: Record) -> Any:
+def record_at(kind: Record) -> Any:
+    """A function that makes a record of an address. What was written there before it is called is seen in it."""
+
     @intrinsic
     def record(typingctx, address):  # type: ignore[no-untyped-def]
         def code(context, builder, sig, args):  # type: ignore[no-untyped-def]
             place = args[0]
-            return builder.ptrtoint(place, _WORD) if isinstance(place.type, ir.PointerType) else place
+            place = builder.ptrtoint(place, _WORD) if isinstance(place.type, ir.PointerType) else place
+            # Descriptors never change, see `_load`, but here they may just have been made: no instruction, only the
+            # same address as if it were another one.
+            same = ir.FunctionType(_WORD, [_WORD])
+            return builder.asm(same, "", "=r,0,~{memory}", [place], True)
 
         return kind(address), code
 

@@ -237,6 +237,17 @@ def euclidean_scales(C, m, nv, out):  # type: ignore[no-untyped-def]
 
 
 @inner
+def put_motion(blocks, q, v, row):  # type: ignore[no-untyped-def]
+    """A row with positions and velocities only; without velocities (v is empty) they are zero."""
+    for i in range(row.size):
+        row[i] = 0.0
+    for i in range(q.size):
+        row[blocks[Q] + i] = q[i]
+    for i in range(v.size):
+        row[blocks[V] + i] = v[i]
+
+
+@inner
 def lay_out_rows(run, model, t, h, begun):  # type: ignore[no-untyped-def]
     """Past rows: all are the start, but for the one before it, which (LINE) gives the first predictor its slope."""
     for k in range(run.nodes.size):

@@ -26,9 +26,9 @@ from dalembert.formulations.base import At, Formulation
 from dalembert.integrators.base import Integrator
 from dalembert.model.released import released_names
 from dalembert.numerics import runstate
-from dalembert.numerics.call import IN_THE_CALL, OUTPUT
-from dalembert.numerics.compiled import integrate
-from dalembert.numerics.memory import Bundle, duplicate
+from dalembert.numerics.call import OUTPUT
+from dalembert.numerics.compiled import integrate, unfold
+from dalembert.numerics.memory import Bundle, refer
 from dalembert.runtime import arguments
 from dalembert.runtime.assembly import Assembly, Workspace
 from dalembert.runtime.events import NO_EVENTS
@@ -49,13 +49,14 @@ from dalembert.runtime.start import initial_row
 from dalembert.status import Status
 
 DOUBLE, WORD = np.dtype(float), np.dtype(np.int64)
-OF_VALUES = 3  # the first items of a call: run, work, row
+AT_ROW = 2  # position in a call, behind run and work
 N_OUTPUT, ROWS = len(runstate.Output._fields), runstate.Output._fields.index("rows")
 ITEMS, N_POINTS = OUTPUT + N_OUTPUT, 3  # the first arrays of the output are those of points, then come events
 KINDS = np.float64, np.float64, np.int64, np.float64, np.int64, np.float64  # of the arrays of the output
 LARGE = 1000  # numbers in the rows of the output
 MOST_KNOWN = 100  # numbers of output times and the like, of an assembly
 Shapes = tuple[tuple[int, ...], ...]
+Given = tuple[Any, Any, Any, Any, Any]
 Points = tuple[np.ndarray, np.ndarray, np.ndarray]
 Ranges = list[tuple[int, int]]
 
@@ -123,19 +124,18 @@ class Memory:
 
     def __init__(self, assembly: Assembly, shapes: Shapes, ranges: Ranges) -> None:
         system, layout = assembly.system, assembly.layout
-        self.bundle = Bundle(shapes, {0: ranges, 1: assembly.parts.ranges, **dict.fromkeys(range(OUTPUT, ITEMS), ())})
-        self.run, self.work, self.row = self.bundle.places[:OF_VALUES]
+        # what is computed, or put there in time, is not a part of the template
+        later = dict.fromkeys((AT_ROW, *range(OUTPUT, ITEMS)), ())
+        self.bundle = Bundle(shapes, {0: ranges, 1: assembly.parts.ranges, **later})
+        self.run, self.work, self.row = self.bundle.places[: AT_ROW + 1]
         self.output = list(zip(self.bundle.places[OUTPUT:], shapes[OUTPUT:], strict=True))
-        # blocks of the row that arrays can be put into as they are; for the others there is to be nothing
-        begin, names = self.row.start, [name for name in ("q", "v", "r") if system.sizes[name]]
-        places = {name: layout.slice(name) for name in names}
-        self.blocks = [
-            (name, slice(begin + x.start, begin + x.stop), (system.sizes[name],)) for name, x in places.items()
-        ]
-        self.others = [name for name in "qvrws" if name not in names]
-        self.columns = layout.slice("q"), layout.slice("v")
-        first, (q, v) = self.bundle.places[OUTPUT + ROWS].start, self.columns
-        #: bytes before the positions and velocities that are stored first, their numbers, and bytes from row to row
+        #: numbers of positions and velocities, if there is nothing else to start from
+        self.moves = (system.nq,) if system.nq and not system.nr else None, (system.nv,)
+        self.columns = q, v = layout.slice("q"), layout.slice("v")
+        first = self.bundle.places[OUTPUT + ROWS].start
+        #: where the positions and velocities are that are stored first
+        self.first = tuple([(None, slice(first + x.start, first + x.stop)) for x in (q, v)])
+        #: bytes before them, their numbers, and bytes from row to row
         self.motion = (
             (8 * (first + q.start), q.stop - q.start), (8 * (first + v.start), v.stop - v.start), (8 * layout.n, 8)
         )  # fmt: skip
@@ -169,30 +169,34 @@ class Direct:
         if self.large:  # and are given beside the rest
             output = (*[(0,), (0, 0), (0,)], *output[N_POINTS:])
         self.memory = Memory.of(assembly, (*shapes, *output), template.ranges)
-        self._filled: tuple[np.ndarray, np.ndarray] | None = None  # parameters, and the template with them
+        self._folded: tuple[np.ndarray, np.ndarray] | None = None  # parameters, and the template with them
         self.all = -1 if options.t_eval is None else options.t_eval.size  # points that there are, if it is known
-        self._advance = integrate()
+        self._advance, self._unfold = integrate(), unfold()
 
-    def run(self, values: Mapping[str, Any], p: np.ndarray, start: Start | None = None) -> Ran | None:
-        """A run from initial values by name, done; None if Python has to look at them.
+    def run(self, given: Given, p: np.ndarray, start: Start | None = None) -> Ran | None:
+        """A run from initial values q0, v0, r0, w0, s0, done; None if Python has to look at them.
 
         ``start``: that of this run, if it is watched. Such a run may not be over.
         """
         begin = clock()
-        memory = duplicate(self._with(p), self.memory.bundle.ranges)
-        self._put_values(memory, values)
-        points = IN_THE_CALL
+        memory, folded = empty(self.memory.bundle.size), self._with(p)
+        q0, v0 = self._motion(memory, given)
+        ran = Ran(self, given, p, memory)
+        looks = start if start is not None and start.pause is not None else None
+        if self.large or looks is not None:
+            self._unfold(folded, memory)
+            folded = NOTHING
         if self.large:
             n, shape = self._room
-            points = empty(n), empty(shape), empty(n, WORD)
-        ran = Ran(self, values, p, memory, points)
-        if start is not None and start.pause is not None:
+            ran.points = empty(n), empty(shape), empty(n, WORD)
+            refer(memory, OUTPUT, ran.points)
+        if looks is not None:
             whole = ran.state.whole
-            whole[runstate.LOOKS], whole[runstate.EXPECTED] = 1, start.expected
-            whole[runstate.CHUNK_END] = start.look_every
+            whole[runstate.LOOKS], whole[runstate.EXPECTED] = 1, looks.expected
+            whole[runstate.CHUNK_END] = looks.look_every
         begun = clock()
         try:
-            status = self._advance(memory, *points)
+            status = self._advance(memory, folded, q0, v0)
         except KeyboardInterrupt:
             status = int(Status.INTERRUPTED)
         ran.prepare_time, ran.run_time = begun - begin, clock() - begun
@@ -204,7 +208,7 @@ class Direct:
         pause, look_every = (start.pause, start.look_every) if start is not None else (None, None)
         slices = Slices(
             ran.work, self.start.formulation, self.options, ran.state, ran.output, pause=pause, look_every=look_every,
-            made=(ran.state, ran.state.seeds, ran.output, (memory, *points)),
+            made=(ran.state, ran.state.seeds, ran.output, memory),
         )  # fmt: skip
         status = slices.go_on(slices.attend(status))
         ran.state, ran.output = slices.run, slices.output
@@ -214,29 +218,26 @@ class Direct:
         return ran
 
     def _with(self, p: np.ndarray) -> np.ndarray:
-        """The template of runs with these parameters."""
-        filled = self._filled
-        if filled is None or filled[0] is not p:
-            template = self.memory.bundle.filled(self._items)
-            template[self.memory.work] = self.assembly.filled(p)
-            filled = self._filled = p, template
-        return filled[1]
+        """The template of runs with these parameters, folded."""
+        known = self._folded
+        if known is None or known[0] is not p:
+            run, _, *others = self._items
+            known = self._folded = p, self.memory.bundle.folded([run, self.assembly.filled(p), *others])
+        return known[1]
 
-    def _put_values(self, memory: np.ndarray, values: Mapping[str, Any]) -> None:
-        """As `initial_row`, whose place it takes for arrays of numbers; compiled code sees whether they are finite."""
-        for name, place, shape in self.memory.blocks:
-            x = values.get(name)
-            if type(x) is np.ndarray and x.dtype is DOUBLE and x.shape == shape:
-                memory[place] = x
-            elif x is not None or name != "v":
-                break
-        else:
-            for name in self.memory.others:
-                if values.get(name) is not None:
-                    break
-            else:
-                return
-        memory[self.memory.row] = initial_row(self.assembly.system, self.assembly.layout, **values)
+    def _motion(self, memory: np.ndarray, given: Given) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and velocities as compiled code takes them, which sees whether they are finite; whatever else is
+        given is made a row, in its place, and nothing is returned."""
+        (q, v, r, w, s), (of_q, of_v) = given, self.memory.moves
+        alone = r is None and w is None and s is None
+        if alone and type(q) is ndarray and q.dtype is DOUBLE and q.shape == of_q and q.flags.carray:
+            if v is None:
+                return q, NOTHING
+            if type(v) is ndarray and v.dtype is DOUBLE and v.shape == of_v and v.flags.carray:
+                return q, v
+        system = self.assembly.system
+        memory[self.memory.row] = initial_row(system, self.assembly.layout, **system.initial_values(*given))
+        return NOTHING, NOTHING
 
 
 class Ran:
@@ -244,13 +245,12 @@ class Ran:
 
     result: Result | None = None  # if there is more to say than that it was a success
     stored: int = -1  # points, if it is known
+    points: Points | None = None  # arrays beside the memory
     prepare_time: float
     run_time: float
 
-    def __init__(
-        self, direct: Direct, values: Mapping[str, Any], p: np.ndarray, memory: np.ndarray, points: Points
-    ) -> None:
-        self.direct, self.values, self._p, self._memory, self._points = direct, values, p, memory, points
+    def __init__(self, direct: Direct, given: Given, p: np.ndarray, memory: np.ndarray) -> None:
+        self.direct, self._given, self._p, self._memory = direct, given, p, memory
 
     @cached_property
     def work(self) -> Workspace:
@@ -269,7 +269,7 @@ class Ran:
         direct = self.direct
         parts = [self._memory[place].reshape(shape) for place, shape in direct.memory.output]
         inside = [x.view(kind) for x, kind in zip(parts, KINDS, strict=True)]
-        return runstate.Output(*[*(self._points if direct.large else inside[:N_POINTS]), *inside[N_POINTS:]])
+        return runstate.Output(*(self.points or inside[:N_POINTS]), *inside[N_POINTS:])
 
     @property
     def over(self) -> bool:
@@ -284,15 +284,20 @@ class Ran:
         if "output" in self.__dict__:
             rows = self.output.rows[: self.stored]
             return rows[:, direct.memory.columns[0]], rows[:, direct.memory.columns[1]]
-        (q, nq), (v, nv), strides = direct.memory.motion
         n, memory = self.stored, self._memory
+        if n == 1:  # half the time
+            q, v = direct.memory.first
+            return memory[q], memory[v]
+        (q, nq), (v, nv), strides = direct.memory.motion
         return ndarray((n, nq), DOUBLE, memory, q, strides), ndarray((n, nv), DOUBLE, memory, v, strides)
 
     def segment(self, start: Start | None = None) -> Segment:
         """The same as other runs have it; ``start``: that of the run, if it is known."""
         result = self.result or finished(runstate.SUCCESS, self.state, self.output)
         options = self.direct.options
-        start = start or replace(self.direct.start, values=self.values, p=self._p)
+        if start is None:
+            values = self.direct.assembly.system.initial_values(*self._given)
+            start = replace(self.direct.start, values=values, p=self._p)
         return Segment(
             start, self.work, options, NO_EVENTS, self.row0, None, options.t1, self.prepare_time, self.run_time, result
         )

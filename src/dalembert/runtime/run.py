@@ -13,7 +13,7 @@ from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator, Model
 from dalembert.integrators.explicit import STIFFNESS
 from dalembert.numerics import hermite, locate, runstate
-from dalembert.numerics.call import IN_THE_CALL, Call, call_with
+from dalembert.numerics.call import UNDER_WAY, Call, call_with
 from dalembert.numerics.compiled import evaluate, integrate, open_run
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.rank import SUSPECT
@@ -126,7 +126,7 @@ class Slices:
     creep: Creep | None = None
     ending: str = ""
     # see `_arguments`
-    made: tuple[runstate.Run, np.ndarray, runstate.Output, tuple[np.ndarray, ...]] | None = None
+    made: tuple[runstate.Run, np.ndarray, runstate.Output, np.ndarray] | None = None
 
     def go_on(self, status: int) -> int:
         """From a status of the loop to the end; the status then."""
@@ -156,13 +156,13 @@ class Slices:
         return status
 
     def _arguments(self) -> tuple[np.ndarray, ...]:
-        """Those of the loop; made anew if there are other arrays than before."""
+        """Those of the loop; the block of the call is made anew if there are other arrays than before."""
         run, output, made = self.run, self.output, self.made
         if made is None or not (made[0] is run and made[1] is run.seeds and made[2] is output):
             given = NOTHING, NOTHING, NOTHING, run.steps, run.t_eval, run.seeds
             block = call_with(Call(run.block, self.work.block, *given, output))
-            made = self.made = run, run.seeds, output, (block, *IN_THE_CALL)
-        return made[3]
+            made = self.made = run, run.seeds, output, block
+        return made[3], *UNDER_WAY
 
     def attend(self, status: int) -> int:
         """What the loop has returned for; the status then."""

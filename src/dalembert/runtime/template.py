@@ -109,7 +109,7 @@ def _make_template(
         finished=np.zeros(n), watched=watched, dense=np.zeros((hermite.N_DENSE_ROWS, n)),
         places=places, rank=rank, ranked=ranked, formula=formula, lanes=lanes, opening=opening,
     )  # fmt: skip
-    return Parts(arrays, [(lanes, 0)])
+    return Parts(arrays, [(x, 0) for x in (arrays.rows, arrays.scratch, arrays.finished, arrays.dense, lanes)])
 
 
 def _tables(
