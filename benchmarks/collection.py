@@ -178,8 +178,8 @@ def report(results: dict[str, Any], tools: Sequence[Tool]) -> str:
         if what == "seconds":
             text += [
                 "",
-                "All solvers are set up beforehand, ours by `da.prepare`. A call of it makes the memory of a run and a "
-                "solution, in Python, and the end is read from that, 0.01 to 0.015 ms. The next table leaves this out; "
+                "All solvers are set up beforehand, ours by `da.prepare`. A call of it takes initial values and makes a "
+                "solution, in Python, and the end is read from that, about 0.005 ms. The next table leaves this out; "
                 "initial values are checked and made consistent within it.",
             ]
     text += ["", "## Runs", ""]

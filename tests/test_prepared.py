@@ -127,8 +127,11 @@ def test_values_may_be_given_in_any_form() -> None:
     problem = da.problems()["pendulum"]
     run = da.prepare(problem.system, (0.0, 1.0), method="iterated")
     expected = in_one_call(run, np.array([1.0, 0.0]), np.array([0.0, 0.0]))
-    for q0, v0 in (([1, 0], None), (np.array([1, 0]), np.zeros(2)), ((1.0, 0.0), np.zeros(4)[::2])):
-        same(run(q0, v0), expected)
+    still = np.array([1.0, 0.0])
+    still.flags.writeable = False
+    for q0 in ([1, 0], (1.0, 0.0), np.array([1, 0]), np.array([1.0, 9.0, 0.0])[::2], still, still.astype(">f8")):
+        for v0 in (None, np.zeros(2), np.zeros(4)[::2], np.zeros(2, dtype=np.float32)):
+            same(run(q0, v0), expected)
 
 
 def test_parameters_of_a_call_count_on_top_of_those_prepared() -> None:

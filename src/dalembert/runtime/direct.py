@@ -7,7 +7,7 @@ over `segments.prepare` is taken, which has the words for what is wrong. A run w
 whether it is stiff there, and goes on only if that is answered as expected.
 
 A run of a small mechanism takes as long as a hundred lines of Python. What does not depend on the initial values is
-therefore done once for all runs of a `Direct`.
+therefore done once for all runs of a `Direct`, and what does by compiled code, from the memory of the run on.
 """
 
 from __future__ import annotations
