@@ -178,7 +178,7 @@ def report(results: dict[str, Any], tools: Sequence[Tool]) -> str:
         if what == "seconds":
             text += [
                 "",
-                "All solvers are set up beforehand, ours by `da.prepare`. A call of it takes initial values and makes a "
+                "All solvers are set up beforehand, ours by `da.prepare`. A call of it takes initial values, makes a "
                 "solution, in Python, and the end is read from that, about 0.005 ms. The next table leaves this out; "
                 "initial values are checked and made consistent within it.",
             ]

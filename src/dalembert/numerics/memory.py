@@ -3,10 +3,10 @@
 Numba passes an array as seven words, and a tuple of arrays as seven words each: two hundred for the state of a run, at
 every call. From Python it looks at each of them anew, 0.1 us every time, and NumPy takes 0.3 us to make one. So arrays
 that belong together are parts of one block of 8-byte words, made from those words of a template that have to be copied
-(`unfold`: by compiled code, on the way). A block begins
-with a descriptor of each part: how many words behind the descriptor it begins, its rows, its columns. Compiled code
-knows a block, or the part of it that a tuple within the tuple is, by the address of its descriptors alone. What a
-descriptor tells of may also lie outside of the block (`refer`), and may be another block (`Reference`).
+(by compiled code on its way: `unfold`). A block begins with a descriptor of each part: how many words behind the
+descriptor it begins, its rows, its columns. Compiled code knows a block, or the part of it that a tuple within the
+tuple is, by the address of its descriptors alone. What a descriptor tells of may also lie outside of the block
+(`refer`), and may be another block (`Reference`).
 """
 
 from __future__ import annotations
