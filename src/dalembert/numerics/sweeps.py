@@ -79,7 +79,7 @@ MOST_MORE = 3  # sweeps beyond those planned
 MOST_BETWEEN, PART = 30, 1e-3
 BETWEEN = 1  # row of Run.weights for these
 HOPELESS = 1e3  # an error that they will not make small
-ENOUGH, FEWEST = 0.1, 2  # expected change of a sweep after which automatic steps make no other one; sweeps at least
+ENOUGH, FEWEST = 0.03, 2  # expected change of a sweep after which automatic steps make no other one; sweeps at least
 UNSURE = 0.2  # of a step that differs from the last one by this part, it is not known how many sweeps it needs
 LATELY = 10  # steps
 # The second sweep of a step changes as much as the first one, and so much, in units of the tolerance and of what it
