@@ -1,6 +1,7 @@
 """Tables about nonstiff methods, and errors that follow the tolerance."""
 
 import json
+import textwrap
 
 import numpy as np
 
@@ -58,7 +59,25 @@ def proportionality():
     return table(["method", *[f"`{p}`" for p in problems]], rows)
 
 
+def peers():
+    """The README's sentence on other tools, from benchmarks/results/peers.json."""
+    results = json.loads((ROOT / "benchmarks" / "results" / "peers.json").read_text(encoding="utf-8"))
+    found = [r for r in results["ratios"]["seconds"] if r["bound"] != ">"]  # those that got as accurate
+    keeps, drifts = ([r["ratio"] for r in found if (r["target"] > 1) == kept] for kept in (True, False))
+    models, errors = (list(dict.fromkeys(r[what] for r in found)) for what in ("model", "error"))
+    least, most, median = (float(f"{x:.2g}") for x in (min(keeps), max(keeps), np.median(keeps)))
+    text = (
+        f"Whole calls on {len(models)} mechanisms ({', '.join(models)}), at errors of "
+        f"{', '.join(f'{x:.0e}' for x in errors)} at the end: {least:.0f} to {most:.0f} times faster (median "
+        f"{median:.0f}) than tools that keep the constraints and return multipliers: IDA, IDAS, scipy_dae, Exudyn; "
+        f"{min(drifts):.2f} to {max(drifts):.0f} times as fast (median {np.median(drifts):.1f}) as codes for ODEs, "
+        "whose solutions drift off the constraints: DOP853 and LSODA by numbalsoda, heyoka, CVODES."
+    )
+    return textwrap.fill(text, 120)
+
+
 TABLES = {
+    "peers": peers,
     "half-explicit-orders": half_explicit_orders,
     "nonstiff-work": nonstiff_work,
     "nonstiff-energy": nonstiff_energy,
