@@ -245,8 +245,12 @@ class Result:
         return min(c.start for c in self.curves.values() if c.start is not None)
 
     def ratio(self, without: float = 0.0) -> float:
-        """Time of the advised form over that of the best, perhaps without the cost of the start."""
-        return (self.curves[self.advised].seconds() - without) / (self.curves[self.best].seconds() - without)
+        """Time of the advised form over that of the best, perhaps without the cost of the start.
+
+        NaN if a start took longer than the best of the runs: the machine was busy.
+        """
+        best = self.curves[self.best].seconds() - without
+        return (self.curves[self.advised].seconds() - without) / best if best > 0.0 else math.nan
 
 
 class Bench:

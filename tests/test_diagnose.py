@@ -375,6 +375,17 @@ def test_curves_of_the_study(study):
     assert curve.seconds(0.1) == 1.0
 
 
+@pytest.mark.parametrize(("start", "ratio"), [(0.5, 3.0), (1.0, np.nan), (2.0, np.nan)])
+def test_a_start_that_took_longer_than_a_run_says_nothing(study, start, ratio):
+    curves = {
+        name: study.Curve(name, [(1e-3, 0.0, seconds, 1)], start=start) for name, seconds in (("a", 2.0), ("b", 1.0))
+    }
+    result = study.Result("pair", "two forms", 1, "a", 1e-9, curves)
+    assert result.ratio() == 2.0
+    assert result.ratio(result.start) == pytest.approx(ratio, nan_ok=True)
+    assert "| pair" in study.report([result])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["fast-constraint", "redundant-four-bar", "slider-crank", "skate", "uneven-masses"])
 def test_advised_forms_reach_the_accuracy(study, name):
