@@ -469,3 +469,26 @@ def test_consistent_state_is_a_start_for_solve(double_pendulum: da.System) -> No
     state = da.consistent(double_pendulum, [0.8, -0.7, 1.1, -1.4])
     sol = da.solve(double_pendulum, (0, 0.1), state.q, state.v)
     np.testing.assert_allclose(sol.lam[0], state.lam, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("method", "first_step"), [("explicit", 0.4), ("iterated", 0.5)])
+def test_the_last_step_may_be_a_little_longer_but_not_than_allowed(method: str, first_step: float) -> None:
+    """As much longer as the error test would let it be, if that reaches the end; else two equal steps do."""
+    circle = da.System(q=2, mass=[1, 1], force=[0, 0], constraints=lambda q: [q[0] ** 2 + q[1] ** 2 - 1])
+
+    def run(t_end: float, **options: Any) -> da.Solution:
+        options |= {"rtol": 1e-7, "atol": 1e-7, "first_step": first_step}  # which would depend on the end, else
+        return da.solve(circle, (0, t_end), [1, 0], [0, 1], method=method, **options)
+
+    t = run(60.0).t
+    half = t.size // 2
+    h = t[half] - t[half - 1]
+    assert h == pytest.approx(t[half + 1] - t[half])  # nothing changes along this motion
+    longer, two = run(t[half] + 1.03 * h), run(t[half] + 1.12 * h)
+    assert longer.t.size == half + 2
+    assert np.diff(longer.t)[-1] == pytest.approx(1.03 * h)
+    assert longer.stats.rejected == 0
+    assert two.t.size == half + 3
+    assert np.diff(two.t)[-2:] == pytest.approx(0.56 * h)
+    bounded = run(t[half] + 1.03 * h, max_step=h)
+    assert np.diff(bounded.t).max() <= h * (1 + 1e-9)

@@ -60,6 +60,7 @@ from dalembert.numerics.runstate import (
     ORDER,
     OWN_MULTIPLIERS,
     PROJECTION_FAILED,
+    REACH,
     REGULAR,
     REJECTED,
     REJECTED_AT,
@@ -173,7 +174,8 @@ def _integrate(call, q0, v0):  # type: ignore[no-untyped-def]
             if abs(h) > run.real[H_MAX]:
                 h = run.real[H_MAX] if forward else -run.real[H_MAX]
             left = t_end - t
-            if abs(h) >= abs(left) * (1.0 - 1e-9):
+            reach = max(min(abs(h) * run.real[REACH], run.real[H_MAX]), abs(h) * (1.0 + 1e-9))
+            if reach >= abs(left):
                 h = left
             elif abs(h) * 2.0 > abs(left):  # two equal steps rather than a sliver at the end
                 h = 0.5 * left
@@ -214,6 +216,7 @@ def _integrate(call, q0, v0):  # type: ignore[no-untyped-def]
                 error = error_of(run, step, stages, 1, 0)
             if not error <= 1.0:
                 run.whole[REJECTED] += 1
+                run.real[REACH] = 1.0
                 run.whole[REJECTED_AT] = run.whole[STEPS]
                 run.real[MOST_H] = FAR_ENOUGH * abs(h)
                 run.whole[IN_A_ROW] += 1

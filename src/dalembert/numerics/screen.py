@@ -35,7 +35,8 @@ def work_size(nv: int, m: int, n_levels: int, n_defects: int) -> int:
 
 @inner
 def cholesky(a, n, first):  # type: ignore[no-untyped-def]
-    """L in the lower triangle of a (n, n), row by row, in place; False if there is none. first (n,): ends of its rows.
+    """L in the lower triangle of a (n, n), row by row, in place, with reciprocals on the diagonal; False if there is
+    none. first (n,): ends of its rows.
 
     Mass matrices and C C^T of chains of bodies have short rows.
     """
@@ -51,9 +52,9 @@ def cholesky(a, n, first):  # type: ignore[no-untyped-def]
             for k in range(max(begin, int(first[j])), j):
                 s -= a[i * n + k] * a[j * n + k]
             if j < i:
-                a[i * n + j] = s / a[j * n + j]
+                a[i * n + j] = s * a[j * n + j]
             elif s > 0.0 and s < np.inf:
-                a[i * n + i] = np.sqrt(s)
+                a[i * n + i] = 1.0 / np.sqrt(s)
             else:
                 return False
     return True
@@ -67,7 +68,7 @@ def forward(a, n, first, x, begin):  # type: ignore[no-untyped-def]
         s = x[i]
         for k in range(max(begin, int(first[i])), i):
             s -= a[i * n + k] * x[k]
-        x[i] = s / a[i * n + i]
+        x[i] = s * a[i * n + i]
         total += x[i] * x[i]
     return total
 
@@ -110,11 +111,12 @@ def _regular_mass(work, nv, a, first, x):  # type: ignore[no-untyped-def]
     if not skew <= SKEW * largest:
         return False
     for i in range(nv):
+        d = abs(work[i * (nv + 1)])
+        if not d > 0.0:
+            return False
+        x[i] = 1.0 / np.sqrt(d)
         for j in range(i + 1):
-            d = abs(work[i * (nv + 1)]) * abs(work[j * (nv + 1)])
-            if not d > 0.0:
-                return False
-            a[i * nv + j] = work[i + nv * j] / np.sqrt(d)
+            a[i * nv + j] = work[i + nv * j] * (x[i] * x[j])
     return cholesky(a, nv, first) and inverse_trace(a, nv, first, x) <= CLEARLY_REGULAR
 
 
@@ -131,11 +133,12 @@ def _regular_rows(C, m, nv, a, norms, first, x):  # type: ignore[no-untyped-def]
     if not small > SMALL_ROW * large:
         return False
     for i in range(m):
+        norms[i] = 1.0 / norms[i]
         for k in range(i + 1):
             s = 0.0
             for j in range(nv):
                 s += C[i + m * j] * C[k + m * j]
-            a[i * m + k] = s / (norms[i] * norms[k])
+            a[i * m + k] = s * (norms[i] * norms[k])
     return cholesky(a, m, first) and inverse_trace(a, m, first, x) <= CLEARLY_REGULAR
 
 

@@ -77,6 +77,7 @@ from dalembert.numerics.runstate import (
     PROJECT_STEPS,
     PROJECTION_FAILED,
     PROJECTIONS,
+    REACH,
     REFINE,
     REGULAR,
     RESERVE,
@@ -454,6 +455,8 @@ def choose(run, step, stages, error):  # type: ignore[no-untyped-def]
         run.whole[TROUBLE] = 0
     if ratio >= GROW_LEAST or ratio < (KEPT if run.whole[REGULAR] == 1 else 1.0):
         run.whole[SINCE_CHANGE] = 0
+        run.real[REACH] = 1.0
         limit = run.coefficients[GROWTH] if run.coefficients[GROWTH] > 0.0 else GROW_LIMIT
         return min(limit, max(SHRINK_LIMIT, ratio))
+    run.real[REACH] = ratio  # not worth a change now, but it is if it saves a step at the end
     return 1.0
