@@ -2,12 +2,13 @@
 
     python benchmarks/collection.py [--models NAME ...] [--tools TEXT ...] [--limit SECONDS] [--out DIRECTORY]
 
-Writes peers.md, peers.json and peers.png. Every tool gets the form of the equations that suits it best, compiled
-(benchmarks/peers/models.py, tools.py), and a sweep of tolerances; times are the fastest of several warm runs. A machine
-is faster at one time than at another: all short runs of a problem take turns, again and again, in the end. For an
-error of 1e-3, 1e-5 and 1e-7 the time is read off the work-precision curve of each tool (log-log). The best of ours is
-compared with each of the others: the aim is to be 10 times faster than every tool that keeps the constraints and
-returns multipliers, and not slower than codes for ODEs, whose solutions drift off the constraints.
+Writes peers.md, peers.json and peers.png; runs of models that are not named stay as they are. Every tool gets the form
+of the equations that suits it best, compiled (benchmarks/peers/models.py, tools.py), and a sweep of tolerances; times
+are the fastest of several warm runs. A machine is faster at one time than at another: all short runs of a problem take
+turns, again and again, in the end. For an error of 1e-3, 1e-5 and 1e-7 the time is read off the work-precision curve
+of each tool (log-log). The best of ours is compared with each of the others: the aim is to be 10 times faster than
+every tool that keeps the constraints and returns multipliers, and not slower than codes for ODEs, whose solutions
+drift off the constraints.
 """
 
 # ruff: noqa: E402  (thread counts have to be set before NumPy is imported)
@@ -255,6 +256,18 @@ def write(results: dict[str, Any], tools: Sequence[Tool], folder: Path) -> None:
     draw(results, tools, folder / "peers.png")
 
 
+def kept(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
+    """Runs of the models that are not measured now, from the last results."""
+    last = folder / "peers.json"
+    runs = json.loads(last.read_text(encoding="utf-8"))["runs"] if last.exists() else []
+    return [run for run in runs if run["model"] not in models]
+
+
+def in_order(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Model by model, as they are listed."""
+    return sorted(runs, key=lambda run: list(MODELS).index(run["model"]))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="The collection beside its peers.")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS), metavar="NAME")
@@ -271,14 +284,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     missing = [t.name for t in chosen if not t.available()]
     for name in missing:
         print(f"not installed, left out: {name}")
-    results: dict[str, Any] = {"machine": machine(), "missing": missing, "runs": []}
     begin, out = time.perf_counter(), options.out.resolve()
+    results: dict[str, Any] = {"machine": machine(), "missing": missing, "runs": kept(out, options.models)}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # CasADi compiles where it is
         for name in options.models:
             model = MODELS[name]()
             rows = [row for tool in tools if tool.suits(model) for row in sweep(tool, model, options.limit)]
             take_turns(rows)
-            results["runs"] += rows
+            results["runs"] = in_order(results["runs"] + rows)
             write(results, tools, out)  # after every problem: nothing is lost if the rest is interrupted
     for what, title in (("seconds", "whole call"), ("integration", "integration alone")):
         print_table(f"times faster than the peer: {title}", *ratio_table(results["ratios"][what]), digits=3)
