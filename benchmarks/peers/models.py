@@ -40,6 +40,7 @@ class Model:
     v0: np.ndarray
     t_end: float
     reference: Callable[[], dict[str, np.ndarray]] | None = None
+    stiff: bool = False
 
     # ------------------------------------------------------------------ expressions
     @cached_property
@@ -216,13 +217,13 @@ class Implicit:
         return residual, jacobians
 
 
-def _of_collection(name: str, t_end: float | None = None) -> Model:
+def _of_collection(name: str, t_end: float | None = None, stiff: bool = False) -> Model:
     problem = da.problems()[name]
     end = problem.t_span[1] if t_end is None else t_end
     reference = problem.reference
     assert reference is not None
     v0 = np.zeros(problem.system.nv) if problem.v0 is None else problem.v0
-    return Model(name, problem.system, np.array(problem.q0), np.array(v0), end, lambda: dict(reference(end)))
+    return Model(name, problem.system, np.array(problem.q0), np.array(v0), end, lambda: dict(reference(end)), stiff)
 
 
 def chain(links: int = 10, t_end: float = 2.0) -> Model:
@@ -252,5 +253,8 @@ MODELS: dict[str, Callable[[], Model]] = {
     "andrews": lambda: _of_collection("andrews"),
     "car-axis": lambda: _of_collection("car-axis"),
     "heavy-top": lambda: _of_collection("heavy-top"),
+    "four-bar": lambda: _of_collection("four-bar"),
+    "truck": lambda: _of_collection("truck", stiff=True),
+    "slider-crank-flexible": lambda: _of_collection("slider-crank-flexible", stiff=True),
     "chain-10": chain,
 }
