@@ -283,7 +283,7 @@ TOOLS = [
     Tool("IDAS (CasADi), scaled", "casadi", f"{INDEX2}, multipliers in units of 1e6/tol", True, casadi_idas(True),
          COARSE),
     Tool("scipy_dae Radau(5)", "scipy_dae", f"{INDEX2}, integrated multipliers", True,
-         scipy_dae(method="Radau", stages=5), COARSE, warm=True),
+         scipy_dae(method="Radau", stages=5), COARSE),  # derives its coefficients at first
     Tool("scipy_dae BDF", "scipy_dae", f"{INDEX2}, integrated multipliers", True, scipy_dae(method="BDF"), COARSE,
          warm=True),
     Tool("Exudyn", "exudyn", "index 3, generalized-alpha", True, exudyn, HALVED,

@@ -73,7 +73,7 @@ def peers():
         f"{min(drifts):.1f} to {max(drifts):.0f} times as fast (median {np.median(drifts):.1f}) as codes for ODEs, "
         "whose solutions drift off the constraints: DOP853 and LSODA by numbalsoda, heyoka, CVODES."
     )
-    return textwrap.fill(text, 120)
+    return textwrap.fill(text, 120, break_on_hyphens=False)
 
 
 TABLES = {
