@@ -54,6 +54,20 @@ class StepData:
 
 
 @dataclass(frozen=True, eq=False)
+class LanesNewton:
+    """Simplified Newton's method for stages that are iterated all at once, see `numerics.sweeps`.
+
+    ``jacobian``: derivatives of the rates in terms of d. ``factor``: factors of the complex matrix for one eigenvalue
+    of the method, from (real and imaginary part of h times the eigenvalue) and these derivatives. ``solve``: solution
+    from (factors, right side).
+    """
+
+    jacobian: ca.SX
+    factor: tuple[ca.SX, ca.SX, ca.SX]  # arguments in lanes, others, result
+    solve: tuple[ca.SX, ca.SX]
+
+
+@dataclass(frozen=True, eq=False)
 class StepEquations:
     """The equations of a step, with their scaling: rows of the residual and columns of the matrix.
 
@@ -67,6 +81,7 @@ class StepEquations:
     ``cautious``: an old matrix is taken to contract no better than the worst one that is kept.
     ``lanes``: (arguments, rates) of one stage of a method whose stages are iterated all at once, see `numerics.sweeps`;
     the arguments are c, r, v, q - q_n (on groups q), the rates those of v and r (on groups of q, too).
+    ``lanes_newton``: what their iteration by Newton's method needs besides.
     """
 
     labels: list[str]
@@ -81,6 +96,7 @@ class StepEquations:
     cautious: bool = False
     jacobian: ca.SX | None = None
     lanes: tuple[ca.SX, ca.SX] | None = None
+    lanes_newton: LanesNewton | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ polynomials on from step to step; what leaves the group, an error of the step, i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -28,12 +29,13 @@ import numpy as np
 from numpy.polynomial import Legendre, legendre
 
 from dalembert.formulations.base import Formulation, Unknown
-from dalembert.integrators.base import Integrator, StepData, StepEquations, register
+from dalembert.integrators.base import Integrator, LanesNewton, StepData, StepEquations, register
 from dalembert.integrators.explicit_stages import implicit_accelerations
 from dalembert.integrators.stages import last_row_function
 from dalembert.integrators.tableaus import radau_nodes
 from dalembert.model.point import Environment
 from dalembert.model.system import System
+from dalembert.numerics import complex_elimination as elimination
 from dalembert.numerics.layout import Layout
 from dalembert.numerics.native import LANES
 from dalembert.numerics.projection import Projection
@@ -83,6 +85,17 @@ def radau_formula() -> np.ndarray:
     return np.concatenate([c, barycentric, A.T.ravel(), (A @ A).T.ravel(), end.ravel()])
 
 
+@cache
+def newton_formula() -> np.ndarray:
+    """Eigenvalues of A, and what leads to coordinates in terms of its eigenvectors and back: see `numerics.sweeps`."""
+    A = radau_formula()[2 * LANES : 2 * LANES + LANES * LANES].reshape(LANES, LANES).T
+    values, T = np.linalg.eig(A)
+    inverse, one = np.linalg.inv(T), np.flatnonzero(values.imag > 0)  # of each pair; none is real
+    there = np.concatenate([inverse[one].real, inverse[one].imag]).T
+    back = np.concatenate([2 * T[:, one].real, -2 * T[:, one].imag], axis=1).T
+    return np.concatenate([values[one].real, values[one].imag, there.ravel(), back.ravel()])
+
+
 @register
 @dataclass(frozen=True)
 class Iterated(Integrator):
@@ -106,6 +119,7 @@ class Iterated(Integrator):
     """
 
     sweeps: int | None = None
+    newton: bool = False
     name: ClassVar[str] = "iterated"
     summary: ClassVar[str] = "Radau IIA of 8 stages at once, iterated, for nonstiff systems, variable step"
     default_formulation: ClassVar[str] = "index-1"
@@ -133,7 +147,7 @@ class Iterated(Integrator):
 
     @property
     def equations_key(self) -> tuple[Any, ...]:
-        return (type(self),)
+        return type(self), self.newton
 
     @property
     def explicit_stages(self) -> int:  # type: ignore[override]
@@ -160,7 +174,7 @@ class Iterated(Integrator):
         return f"iterated Radau ({LANES} stages, order {self.order})"
 
     def formula(self) -> np.ndarray:
-        return radau_formula()
+        return np.concatenate([radau_formula(), newton_formula()]) if self.newton else radau_formula()
 
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
         """What the sweeps compute: the changes of q, v and r, and their errors."""
@@ -189,6 +203,11 @@ class Iterated(Integrator):
         c, r, v, q = (ca.SX.sym(n, k) for n, k in zip("crvq", [1, *reversed(sizes[:3])], strict=True))
         flat = system.space.flat or not system.nq
         rates = [*data.accelerate(data.t - h + c * h, old["q"] + q if flat else q, v, r, data.p)]
+        newton = None
+        if self.newton:
+            x0 = ca.vertcat(c, r, v, q)
+            at_start = ca.vertcat(0, old["r"], old["v"], ca.SX.zeros(system.nq, 1))
+            newton = _newton(ca.vertcat(*rates), v, q, r, lambda expr: ca.substitute(expr, x0, at_start))
         if not flat:
             rates.append(ca.SX(system.space.rate(q, v)))
 
@@ -203,10 +222,41 @@ class Iterated(Integrator):
             update=row(new),
             error=row(dict(zip("qvr", errors, strict=True))),
             lanes=(ca.vertcat(c, r, v, q), ca.densify(ca.vertcat(*rates))),
+            lanes_newton=newton,
         )
 
     def coefficient_function(self) -> int:
         return last_row_function()
+
+
+def _newton(rates: ca.SX, v: ca.SX, q: ca.SX, r: ca.SX, begin: Callable[[ca.SX], ca.SX]) -> LanesNewton:
+    """Simplified Newton's method for the rates of all stages, by eigenvectors of the formula [HW96, IV.8].
+
+    With z = h times an eigenvalue, changes d of the rates (of v and r) change v and r by z d, and q by z^2 d_v.
+    """
+    n, nv = rates.numel(), v.numel()
+    derivatives = [begin(ca.jacobian(rates, x)) for x in (v, q, r)]
+    zr, zi = ca.SX.sym("zr"), ca.SX.sym("zi")
+    powers = {0: (zr, zi), 1: (zr * zr - zi * zi, 2 * zr * zi), 2: (zr, zi)}
+    matrix: elimination.Matrix = [[(ca.SX(1.0), ca.SX(0.0)) if i == j else None for j in range(n)] for i in range(n)]
+    numbers, symbols = [], []
+    for k, block in enumerate(derivatives):
+        for i, j in zip(*block.sparsity().get_triplet(), strict=True):
+            y = ca.SX.sym("y")
+            numbers.append(block[i, j])
+            symbols.append(y)
+            column = j + nv if k == 2 else j
+            before = matrix[i][column] or (ca.SX(0.0), ca.SX(0.0))
+            matrix[i][column] = tuple(a - y * b for a, b in zip(before, powers[k], strict=True))
+    factors = elimination.factor(matrix)
+    known, names = elimination.like(factors, "f")
+    right = [(ca.SX.sym("br"), ca.SX.sym("bi")) for _ in range(n)]
+    solution = elimination.solve(known, right)
+    return LanesNewton(
+        ca.densify(ca.vertcat(*numbers)),
+        (ca.vertcat(zr, zi), ca.vertcat(*symbols), elimination.stacked(elimination.entries(factors))),
+        (ca.vertcat(names, elimination.stacked(right)), elimination.stacked(solution)),
+    )
 
 
 def on_space(system: System, q: ca.SX) -> ca.SX:

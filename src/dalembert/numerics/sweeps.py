@@ -36,7 +36,7 @@ import numpy as np
 
 from dalembert.numerics.hermite import AT_Q, AT_R, AT_V, N_R, N_V
 from dalembert.numerics.native import LANES, call_kernel, inlined, inner, lagrange_lanes, mix
-from dalembert.numerics.newton import CONVERGED, NOT_FINITE, RESIDUALS, USER_ERROR, data
+from dalembert.numerics.newton import CONVERGED, FACTORIZATIONS, NOT_FINITE, RESIDUALS, USER_ERROR, data
 from dalembert.numerics.runstate import (
     AMBIENT,
     CONTRACTION,
@@ -58,9 +58,15 @@ from dalembert.numerics.runstate import (
     LOW_TERMS,
     MADE,
     MISSED,
+    N_FACTORS,
+    N_JACOBIAN,
     N_MOVED,
     N_NUMBERS,
     N_PAST,
+    NEWTON_FACTOR,
+    NEWTON_JACOBIAN,
+    NEWTON_SOLVE,
+    NEWTON_WORK,
     REJECTED_AT,
     SPARED,
     STEPS,
@@ -74,6 +80,10 @@ from dalembert.numerics.runstate import (
 C, BARYCENTRIC, A = 0, LANES, 2 * LANES
 AA, END = A + LANES * LANES, A + 2 * LANES * LANES
 FORMULA = END + LANES * LANES
+# behind it, for Newton's method: eigenvalues of A, one of each pair (real parts, imaginary parts), and what leads from
+# stages to their coordinates in terms of eigenvectors (real parts, imaginary parts), and back
+EIGENVALUES, THERE, BACK = FORMULA, FORMULA + LANES, FORMULA + LANES + LANES * LANES
+NEWTON_FORMULA = BACK + LANES * LANES
 MOST_MORE = 3  # sweeps beyond those planned
 # between steps, where nothing is extrapolated: more, until changes are this part of the tolerance
 MOST_BETWEEN, PART = 30, 1e-3
@@ -96,10 +106,16 @@ UNLIKE = 20.0  # times g_6 and g_7: polynomials that differ by more where they m
 
 
 def lanes_size(n_moved: int, nv: int, nr: int, ambient: bool, n_data: int) -> tuple[int, int]:
-    """Numbers in Run.lanes: the formula, work spaces for steps and for points between them, and for the latter x and d,
+    """Numbers in Run.lanes besides the formula: work spaces for steps and for points between them, and for the latter x and d,
     with room to move for `align`; and those of one work space."""
     size = work_size(n_moved, nv, nr, ambient)
-    return LANES + FORMULA + 2 * size + 2 * (n_moved + nv + nr) + n_data, size
+    return LANES + 2 * size + 2 * (n_moved + nv + nr) + n_data, size
+
+
+def newton_size(n: int, n_jacobian: int, n_factors: int) -> int:
+    """Numbers in the work space of Newton's method: h times eigenvalues, derivatives, factors, right side, solution,
+    changes."""
+    return LANES + -(-n_jacobian // LANES) * LANES + n_factors + 3 * LANES * n
 
 
 def work_size(n_moved: int, nv: int, nr: int, ambient: bool) -> int:
@@ -116,7 +132,7 @@ def align(run):  # type: ignore[no-untyped-def]
     """
     beyond = run.lanes.ctypes.data % (8 * LANES)
     run.whole[LANES_AT] = (8 * LANES - beyond) // 8 % LANES
-    for i in range(FORMULA):
+    for i in range(run.formula.size):
         run.lanes[run.whole[LANES_AT] + i] = run.formula[i]
 
 
@@ -235,7 +251,7 @@ def evaluate_stages(run, d, x, h):  # type: ignore[no-untyped-def]
     planned = usual if planned == 0 else planned
     if run.whole[LANES_AT] < 0:
         align(run)
-    begin = run.whole[LANES_AT] + FORMULA
+    begin = run.whole[LANES_AT] + run.formula.size
     w = run.lanes[begin : begin + run.whole[LANE_WORK]]
     code, run.whole[MADE], run.real[LAST_RATE] = iterate(
         run, w, d, x, h, run.whole[HELD], planned, usual, abs(ratio - 1.0) > UNSURE, MOST_MORE, 1.0, 0
@@ -268,8 +284,10 @@ def step_to(run, multipliers, t0, row, t, out):  # type: ignore[no-untyped-def]
     nv, nr, ny, past = run.places[N_V], run.places[N_R], run.whole[N_MOVED], run.whole[N_PAST]
     if run.whole[LANES_AT] < 0:
         align(run)
-    begin = run.whole[LANES_AT] + FORMULA + 2 * run.whole[LANE_WORK]
-    w, x = run.lanes[begin - run.whole[LANE_WORK] : begin], run.lanes[begin : begin + 2 * (ny + nv + nr)]
+    begin = run.whole[LANES_AT] + run.formula.size + 2 * run.whole[LANE_WORK]
+    w = run.lanes[begin - run.whole[LANE_WORK] : begin]
+    begin += run.whole[NEWTON_WORK]
+    x = run.lanes[begin : begin + 2 * (ny + nv + nr)]
     d, known = run.lanes[begin + x.size : run.lanes.size - LANES + run.whole[LANES_AT]], data(multipliers.newton)
     d[0], d[1] = t, t - t0
     for i in range(N_NUMBERS):  # not used, but they are to be numbers: see `mix`
@@ -315,6 +333,44 @@ def error_to_control(run, error):  # type: ignore[no-untyped-def]
 
 
 @inner
+def prepare_newton(run, in_d, h):  # type: ignore[no-untyped-def]
+    """Factorise (1 - z D - z^2 K), z = h times the eigenvalues of A, with derivatives D, K at the beginning of the
+    step. Returns < 0 if these fail."""
+    begin = run.whole[LANES_AT] + run.formula.size + 2 * run.whole[LANE_WORK]
+    for j in range(LANES):
+        run.lanes[begin + j] = h * run.formula[EIGENVALUES + j]
+    at_z = run.lanes.ctypes.data + 8 * begin
+    at_jacobian = at_z + 8 * LANES
+    at_factors = at_jacobian + 8 * LANES * (-(-run.whole[N_JACOBIAN] // LANES))
+    run.counters[FACTORIZATIONS] += 1
+    if call_kernel(run.whole[NEWTON_JACOBIAN], in_d, in_d, at_jacobian) < 0:
+        return -1
+    return call_kernel(run.whole[NEWTON_FACTOR], at_z, at_jacobian, at_factors)
+
+
+@inner
+def correct_rates(run, old, new, in_d):  # type: ignore[no-untyped-def]
+    """Rates that a sweep has made of old ones: replaced, in place, by those of a step of Newton's method.
+
+    In terms of eigenvectors of A there is a system of its own for each of them, four at a time in lanes.
+    """
+    n = new.size // LANES
+    factors = run.whole[LANES_AT] + run.formula.size + 2 * run.whole[LANE_WORK] + LANES
+    factors += LANES * (-(-run.whole[N_JACOBIAN] // LANES))
+    right = factors + run.whole[N_FACTORS]  # the kernel takes both, one behind the other
+    solution, change = right + LANES * n, right + 2 * LANES * n
+    start, f = run.lanes.ctypes.data, run.lanes.ctypes.data + 8 * run.whole[LANES_AT]
+    changes = run.lanes[change : change + LANES * n]
+    for i in range(LANES * n):
+        changes[i] = new[i] - old[i]
+    mix(n, start + 8 * change, f + 8 * THERE, 1.0, in_d, 0.0, 0.0, f, start + 8 * right)
+    call_kernel(run.whole[NEWTON_SOLVE], start + 8 * factors, in_d, start + 8 * solution)
+    mix(n, start + 8 * solution, f + 8 * BACK, 1.0, in_d, 0.0, 0.0, f, start + 8 * change)
+    for i in range(LANES * n):
+        new[i] = old[i] + changes[i]
+
+
+@inner
 def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  # type: ignore[no-untyped-def]
     """Sweeps over the stages of a step: ``planned`` ones (or fewer, if that is ``unsure`` and they suffice), then until
     changes are below the goal, as far as those that are ``usual`` and so many ``more``.
@@ -354,6 +410,8 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
             put(d, at_q, ny, w, y)
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
             return USER_ERROR, 0, 0.0
+    if run.whole[NEWTON_SOLVE] != 0 and prepare_newton(run, in_d, h) < 0:
+        return USER_ERROR, 0, 0.0
     for j in range(LANES):
         w[c + j] = run.formula[C + j]
     done, most, former, error, rate = 0, usual, 0.0, 0.0, 0.0
@@ -390,6 +448,8 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
         first, second = second, first
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
             return USER_ERROR, 0, 0.0
+        if run.whole[NEWTON_SOLVE] != 0:
+            correct_rates(run, w[old : old + LANES * n], w[new : new + LANES * n], in_d)
         done += 1
         if done < planned:
             continue

@@ -96,6 +96,13 @@ def assemble(
     if equations.lanes is not None:
         arguments, rates = equations.lanes
         requests.append(Request("lanes", arguments, step_system.d, rates, lanes=LANES, fused=True))
+    if equations.lanes_newton is not None:
+        newton, none = equations.lanes_newton, ca.SX(0, 1)
+        requests += [
+            Request("lanes.jacobian", none, step_system.d, newton.jacobian, fused=True),
+            Request("lanes.factor", *newton.factor, lanes=LANES // 2, fused=True),
+            Request("lanes.solve", newton.solve[0], none, newton.solve[1], lanes=LANES // 2, fused=True),
+        ]
     if equations.error is not None:
         requests.append(Request("error", step_system.x, step_system.d, equations.error, step_system.env))
     if equations.response is not None:

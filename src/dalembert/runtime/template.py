@@ -69,7 +69,8 @@ def _make_template(
         whole[runstate.INNER_POINTS] = hermite.INNER
     parts = {
         runstate.START: "start", runstate.UPDATE: "update", runstate.ERROR: "error", runstate.RESPONSE: "response",
-        runstate.LANE_KERNEL: "lanes",
+        runstate.LANE_KERNEL: "lanes", runstate.NEWTON_JACOBIAN: "lanes.jacobian",
+        runstate.NEWTON_FACTOR: "lanes.factor", runstate.NEWTON_SOLVE: "lanes.solve",
     }  # fmt: skip
     for position, name in parts.items():
         whole[position] = kernels[name].address if name in kernels else 0
@@ -81,6 +82,14 @@ def _make_template(
         ambient = bool(system.nq) and not system.space.flat
         formula, n_data = method.formula(), int(assembly.step.d.numel())
         n_lanes, whole[runstate.LANE_WORK] = sweeps.lanes_size(system.nq, system.nv, system.nr, ambient, n_data)
+        n_lanes += formula.size
+        if "lanes.solve" in kernels:
+            n_jacobian, n_factors = (kernels[f"lanes.{name}"].n_out for name in ("jacobian", "factor"))
+            work = sweeps.newton_size(system.nv + system.nr, n_jacobian, n_factors)
+            whole[runstate.N_JACOBIAN], whole[runstate.N_FACTORS], whole[runstate.NEWTON_WORK] = (
+                n_jacobian, n_factors, work
+            )  # fmt: skip
+            n_lanes += work
         whole[runstate.SWEEPS], whole[runstate.N_MOVED], whole[runstate.AMBIENT] = method.n_sweeps, system.nq, ambient
         whole[runstate.KINKED], whole[runstate.LANES_AT] = int(kinked(system)), -1
     opening = np.zeros((2, n), dtype=np.int64)
