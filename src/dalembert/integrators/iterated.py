@@ -13,6 +13,10 @@ order 8 in the accelerations, and every sweep gains one: with m sweeps positions
 order 8 + m, at most 15, that of Radau IIA with eight stages. (Gauss would be of order 16; but Radau's last stage is the
 end of the step, so that no force that begins to act there goes unnoticed.)
 
+For stiff systems sweeps are iterations of Newton's method instead, with derivatives at the beginning of the step. In
+terms of eigenvectors of the matrix (a_ij) there is one linear system for each of four pairs of eigenvalues [HW96, IV.8],
+and these are solved in lanes, too. A step then costs little more than one of the iteration, and is L-stable, of order 15.
+
 On a group the numbers that q is stored in are integrated, q' = rate(q, v), which needs no exponentials and takes
 polynomials on from step to step; what leaves the group, an error of the step, is then removed.
 """
@@ -52,6 +56,7 @@ LOOSEST = 1e-2
 # Steps for tolerances looser than this one are as long as sweeps contract, and more accurate than they have to be. For
 # errors to follow the tolerance from there on, local ones have to fall a little faster.
 FREE, FOLLOW = 1e-4, 0.01
+LARGEST_NEWTON = 24  # velocities and dynamic states: the elimination is written out
 CORRECTIONS = 4  # of numbers off a group, each squares how far they are
 
 
@@ -99,7 +104,7 @@ def newton_formula() -> np.ndarray:
 @register
 @dataclass(frozen=True)
 class Iterated(Integrator):
-    """Radau IIA with eight stages, iterated: for nonstiff systems, the fastest of the methods there.
+    """Radau IIA with eight stages, iterated: the fastest of the methods for nonstiff systems, and for small stiff ones.
 
     Constraints are projected after every step. Accelerations of all stages are computed at once, by vector
     instructions. Automatic steps make fewer iterations where these suffice, and a few more where that saves a step.
@@ -108,6 +113,9 @@ class Iterated(Integrator):
     ----------
     sweeps
         Iterations of a step, 1 to 7; the order is 8 + ``sweeps``. Default: 5; 7 on groups, if steps are automatic.
+    newton
+        True: by Newton's method, for stiff systems of up to 24 velocities (and dynamic states) in Euclidean spaces.
+        Steps are as long as the motion allows, of order 15, and L-stable.
 
     Examples
     --------
@@ -121,7 +129,7 @@ class Iterated(Integrator):
     sweeps: int | None = None
     newton: bool = False
     name: ClassVar[str] = "iterated"
-    summary: ClassVar[str] = "Radau IIA of 8 stages at once, iterated, for nonstiff systems, variable step"
+    summary: ClassVar[str] = "Radau IIA of 8 stages at once, iterated (stiff: by Newton's method), variable step"
     default_formulation: ClassVar[str] = "index-1"
     takes: ClassVar[frozenset[str]] = frozenset({"index-1", "overdetermined"})
     in_row: ClassVar[bool] = False
@@ -131,6 +139,8 @@ class Iterated(Integrator):
 
     def __post_init__(self) -> None:
         n = self.n_sweeps
+        if not isinstance(self.newton, bool):
+            raise OptionError(f"Iterated(newton={self.newton!r}): give True or False.")
         if not (isinstance(n, int) and 1 <= n <= MOST_SWEEPS) or isinstance(n, bool):
             raise OptionError(f"Iterated(sweeps={self.sweeps!r}): give a whole number from 1 to {MOST_SWEEPS}.")
 
@@ -140,7 +150,20 @@ class Iterated(Integrator):
 
     @property
     def order(self) -> int:
-        return LANES + self.n_sweeps
+        return 2 * LANES - 1 if self.newton else LANES + self.n_sweeps
+
+    def check(self, system: System, formulation: Formulation) -> None:
+        super().check(system, formulation)
+        if self.newton and not system.space.flat:
+            raise OptionError(
+                f"Iterated(newton=True) needs a Euclidean configuration space; on {system.space} use da.Radau() or "
+                "da.BDF() for stiff systems."
+            )
+        if self.newton and system.nv + system.nr > LARGEST_NEWTON:
+            raise OptionError(
+                f"Iterated(newton=True) eliminates all {system.nv + system.nr} velocities and dynamic states at once, "
+                f"which pays for up to {LARGEST_NEWTON}; use da.Radau() or da.BDF()."
+            )
 
     def for_space(self, space: Space, formulation: Formulation, tolerance: float) -> Iterated:
         return Iterated(MOST_SWEEPS) if self.sweeps is None and not space.flat else self
@@ -171,7 +194,8 @@ class Iterated(Integrator):
         return max(1.0, tolerance / LOOSEST, (FREE / tolerance) ** FOLLOW)
 
     def describe(self) -> str:
-        return f"iterated Radau ({LANES} stages, order {self.order})"
+        by = ", Newton's method" if self.newton else ""
+        return f"iterated Radau ({LANES} stages, order {self.order}{by})"
 
     def formula(self) -> np.ndarray:
         return np.concatenate([radau_formula(), newton_formula()]) if self.newton else radau_formula()

@@ -4,8 +4,8 @@ Iterated Radau steps on the index-1 form are the fastest as long as the motion i
 functions of the model have kinks, or are evaluated lane by lane. What tells that it does not: an estimate of |h lambda|
 (from the contraction of sweeps, or carried along by explicit steps [HW96, IV.2]) comes near the limit, or lambda is
 many times the rate of the motion, |a|/|v|. Then, and only then, the spectrum of the linearised motion is looked at;
-damped eigenvalues that fast mean stiffness, and Radau IIA (BDF for large systems and on groups) takes over. It hands
-back when its steps are so short that the others would cost less. Explicit steps also take over where iterated ones
+damped eigenvalues that fast mean stiffness, and Newton's method for the same stages (Radau IIA or BDF for large systems,
+BDF on groups) takes over. It hands back when its steps are so short that the others would cost less. Explicit steps also take over where iterated ones
 become short close to a position where the constraints lose rank: they step across it.
 
 [HW96] E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer 1996.
@@ -25,11 +25,12 @@ from dalembert.formulations.index1 import Index1
 from dalembert.integrators.base import Integrator
 from dalembert.integrators.bdf import BDF
 from dalembert.integrators.explicit import STIFFNESS, Explicit
-from dalembert.integrators.iterated import Iterated
+from dalembert.integrators.iterated import LARGEST_NEWTON, Iterated
 from dalembert.integrators.radau import CarefulRadau, Radau
 from dalembert.model.system import System
 from dalembert.numerics import runstate
 from dalembert.numerics.compiled import judge, rate_of_motion
+from dalembert.numerics.native import LANES
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, RESIDUALS
 from dalembert.numerics.projection import Projection
 from dalembert.numerics.stiffness import MANY_TIMES, MUCH_FASTER
@@ -52,8 +53,8 @@ LARGEST_RADAU, LARGEST_LOOSE = 30, 8  # unknowns of a stage up to which Radau II
 # the same for five stages instead of three, by what makes implicit steps necessary (implicit accelerations, damped
 # modes, or undamped ones that are not excited), and the tolerance up to which they pay
 FIVE = {"implicit": (8, LOOSE), "damped": (16, LOOSE), "hidden": (16, 1.0)}
+VECTOR = 2.5  # instructions for numbers that take as long as one for all lanes
 GAIN = 2.0  # by which another method has to be cheaper
-NONSTIFF = (Explicit, Iterated)
 KINDS = ("", "damped", "hidden")  # answers of `numerics.stiffness`
 STIFF, NOT_STIFF = "auto: stiff", "auto: not stiff as far as is known"
 
@@ -123,6 +124,8 @@ class Automatic:
         n = system.nv + system.nlam + system.nmu + system.nw + system.ns
         method: Integrator = BDF()
         fit = system.nq and not system.nr and not system.calls and formulation.name in Radau.takes
+        if self._need != "implicit" and system.nq and system.space.flat and system.nv + system.nr <= LARGEST_NEWTON:
+            return Choice(Iterated(newton=True), formulation, reason)
         loose = self._need == "implicit" and self.rtol >= LOOSE
         if fit and system.space.flat and n <= (LARGEST_LOOSE if loose else LARGEST_RADAU):
             largest, loosest = FIVE[self._need]
@@ -140,7 +143,7 @@ class Automatic:
         if self.fixed or formulation.name not in Explicit.takes or why:
             return {}
         rate_of_motion(), judge()  # compiled once per machine: not part of the run's time
-        if isinstance(method, NONSTIFF):
+        if _for_nonstiff(method):
             return {"pause": self._stiff, "look_every": LOOK_AFTER}
         # what is hidden at the start of a run with loose tolerances is likely to remain so
         later = 2 if self._need == "hidden" and self.rtol >= LOOSE else 1
@@ -218,7 +221,7 @@ class Automatic:
                 # tests/test_redundant.py
                 choice = Choice(Explicit(5), form, "auto: close to a position where the constraints lose rank")
                 first_step, self._need = float(last.result.state.real[runstate.LENGTH]), "implicit"
-            elif isinstance(last.start.method, NONSTIFF):
+            elif _for_nonstiff(last.start.method):
                 choice = self._implicit(form, STIFF)
             else:
                 choice = Choice(self._explicit(), form, "auto: no longer stiff")
@@ -230,6 +233,10 @@ class Automatic:
             last, method=method, formulation=form, projection=projection, reason=choice.reason,
             first_step=first_step, **watch,
         )  # fmt: skip
+
+
+def _for_nonstiff(method: Integrator) -> bool:
+    return isinstance(method, Explicit) or (isinstance(method, Iterated) and not method.newton)
 
 
 def _fastest(run: runstate.Run, work: Workspace) -> tuple[float, float, float]:
@@ -255,6 +262,13 @@ def _cost_of_a_step(run: runstate.Run, work: Workspace) -> float:
     def length(name: str, otherwise: float) -> float:
         return kernels[name].n_instructions if name in kernels else otherwise
 
+    if "lanes.solve" in kernels:
+        attempts = run.whole.item(runstate.STEPS) + run.whole.item(runstate.REJECTED)
+        total = VECTOR * (
+            counters[RESIDUALS] / LANES * (length("lanes", 0.0) + 0.5 * length("lanes.solve", 0.0))
+            + attempts * (length("lanes.jacobian", 0.0) / VECTOR + 0.5 * length("lanes.factor", 0.0))
+        )
+        return float(total) / max(run.whole.item(runstate.STEPS), 1)
     total = (
         counters[RESIDUALS] * length("step.residual", 0.0)
         + counters[FACTORIZATIONS] * length("step.factor", n**3 / 3)
