@@ -61,22 +61,22 @@ def errors_within(sol, reference):
                      for x in [getattr(exact, n)]])  # fmt: skip
 
 
-@pytest.mark.parametrize("tol", [1e-7, 1e-10])
-def test_five_stages_on_the_truck_are_not_worse_than_three(tol):
-    """In less than half of the steps; between them, too, where five stages alone would be ten times worse."""
+@pytest.mark.parametrize("tol", [1e-4, 1e-7, 1e-10])
+def test_eight_stages_on_the_truck_are_much_better_than_three(tol):
+    """In less steps; between them, too, although they are long."""
     reference = run("truck", 1e-13, method="explicit")
     sol, three = run("truck", tol), run("truck", tol, method=da.Radau(stages=3), formulation="index-1")
-    assert sol.stats.method == "radau (5 stages)"
-    assert sol.stats.steps < 0.5 * three.stats.steps
-    assert np.all(errors_within(sol, reference) < 1.5 * errors_within(three, reference))
+    assert sol.stats.method == "radau (8 stages at once)"
+    assert sol.stats.steps < three.stats.steps
+    assert np.all(errors_within(sol, reference) < 0.05 * errors_within(three, reference))
 
 
 def test_vibrations_that_are_not_excited():
-    """An elastic rod, 50 times as fast as its motion: noticed before the first step; to follow it at tighter tolerances
-    iterated steps are better."""
-    loose, tight = run("slider-crank-flexible", 1e-4), run("slider-crank-flexible", 1e-7)
-    assert [s.method for s in loose.stats.segments] == ["radau (4 stages)"]
-    assert [s.method.split()[0] for s in tight.stats.segments] == ["radau", "iterated"]
+    """An elastic rod, 50 times as fast as its motion: noticed before the first step."""
+    for tol in (1e-4, 1e-7):
+        sol = run("slider-crank-flexible", tol)
+        assert [s.method for s in sol.stats.segments] == ["radau (8 stages at once)"]
+        assert sol.stats.steps < 0.5 * run("slider-crank-flexible", tol, method="iterated").stats.steps
 
 
 @pytest.mark.parametrize("d", [1e3, 1e5])
@@ -84,10 +84,12 @@ def test_stiffness_that_comes_and_goes(d):
     system = damped_for_a_while(d)
     sol = da.solve(system, (0, 10), [1, 0], rtol=1e-7, atol=1e-7)
     methods = [s.method.split()[0] for s in sol.stats.segments]
-    assert methods[:3] == ["explicit", "radau", "explicit"]
     changes = [s.t0 for s in sol.stats.segments[1:3]]
+    assert methods[:2] == ["explicit", "radau"]
     assert 1.5 < changes[0] < 2.5
-    assert 2.5 < changes[1] < 6.0
+    if d > 1e4:  # else implicit steps are long enough to stay with
+        assert methods[2] == "explicit"
+        assert 2.5 < changes[1] < 6.0
     reference = da.solve(system, (0, 10), [1, 0], rtol=1e-11, atol=1e-11, **RADAU5)
     assert np.abs(sol.q[-1] - reference.q[-1]).max() < 1e-5
     # what is stored and what lies in between do not show the change

@@ -14,8 +14,9 @@ order 8 + m, at most 15, that of Radau IIA with eight stages. (Gauss would be of
 end of the step, so that no force that begins to act there goes unnoticed.)
 
 For stiff systems sweeps are iterations of Newton's method instead, with derivatives at the beginning of the step. In
-terms of eigenvectors of the matrix (a_ij) there is one linear system for each of four pairs of eigenvalues [HW96, IV.8],
-and these are solved in lanes, too. A step then costs little more than one of the iteration, and is L-stable, of order 15.
+terms of eigenvectors of the matrix (a_ij) there is one linear system for each of four pairs of eigenvalues [HW96,
+IV.8], and these are solved in lanes, too. A step then costs about twice as much, and is L-stable, of order 15. (Where
+nothing is stiff, the derivatives of another state are no help: sweeps contract faster without them.)
 
 On a group the numbers that q is stored in are integrated, q' = rate(q, v), which needs no exponentials and takes
 polynomials on from step to step; what leaves the group, an error of the step, is then removed.
@@ -112,7 +113,8 @@ class Iterated(Integrator):
     Parameters
     ----------
     sweeps
-        Iterations of a step, 1 to 7; the order is 8 + ``sweeps``. Default: 5; 7 on groups, if steps are automatic.
+        Iterations of a step, 1 to 7; the order is 8 + ``sweeps``. Default: 5; 7 on groups, if steps are automatic, and
+        with ``newton``.
     newton
         True: by Newton's method, for stiff systems of up to 24 velocities (and dynamic states) in Euclidean spaces.
         Steps are as long as the motion allows, of order 15, and L-stable.
@@ -146,7 +148,8 @@ class Iterated(Integrator):
 
     @property
     def n_sweeps(self) -> int:  # type: ignore[override]
-        return USUAL_SWEEPS if self.sweeps is None else self.sweeps
+        usual = MOST_SWEEPS if self.newton else USUAL_SWEEPS
+        return usual if self.sweeps is None else self.sweeps
 
     @property
     def order(self) -> int:
@@ -166,7 +169,8 @@ class Iterated(Integrator):
             )
 
     def for_space(self, space: Space, formulation: Formulation, tolerance: float) -> Iterated:
-        return Iterated(MOST_SWEEPS) if self.sweeps is None and not space.flat else self
+        more = self.sweeps is None and not space.flat and not self.newton  # which is refused there
+        return Iterated(MOST_SWEEPS) if more else self
 
     @property
     def equations_key(self) -> tuple[Any, ...]:
@@ -194,8 +198,9 @@ class Iterated(Integrator):
         return max(1.0, tolerance / LOOSEST, (FREE / tolerance) ** FOLLOW)
 
     def describe(self) -> str:
-        by = ", Newton's method" if self.newton else ""
-        return f"iterated Radau ({LANES} stages, order {self.order}{by})"
+        if self.newton:
+            return f"radau ({LANES} stages at once)"
+        return f"iterated Radau ({LANES} stages, order {self.order})"
 
     def formula(self) -> np.ndarray:
         return np.concatenate([radau_formula(), newton_formula()]) if self.newton else radau_formula()
@@ -271,7 +276,7 @@ def _newton(rates: ca.SX, v: ca.SX, q: ca.SX, r: ca.SX, begin: Callable[[ca.SX],
             symbols.append(y)
             column = j + nv if k == 2 else j
             before = matrix[i][column] or (ca.SX(0.0), ca.SX(0.0))
-            matrix[i][column] = tuple(a - y * b for a, b in zip(before, powers[k], strict=True))
+            matrix[i][column] = before[0] - y * powers[k][0], before[1] - y * powers[k][1]
     factors = elimination.factor(matrix)
     known, names = elimination.like(factors, "f")
     right = [(ca.SX.sym("br"), ca.SX.sym("bi")) for _ in range(n)]

@@ -9,17 +9,13 @@ Stiffly accurate: the last stage is the end of the step, so constraints that the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import TIGHT, register
 from dalembert.integrators.collocation import MOST_STAGES, CollocationMethod
 from dalembert.integrators.tableaus import Tableau, radau_iia
-from dalembert.model.system import System
-from dalembert.numerics.projection import Projection
 from dalembert.spaces import Space
-
-CARE = 30.0  # with it five stages are not worse than three anywhere in runs of the truck, see `CarefulRadau`
 
 
 @register
@@ -62,26 +58,3 @@ class Radau(CollocationMethod):
         fit = tolerance <= TIGHT and not space.flat
         return Radau(stages=MOST_STAGES) if fit and self.stages is None else self
 
-
-@dataclass(frozen=True)
-class CarefulRadau(Radau):
-    """Five stages for stiff systems, as the automatic choice uses them.
-
-    On damped forces that its long steps do not resolve, estimates say little about the velocities behind a step, and
-    still less about what lies within it. They count more.
-    """
-
-    stages: int | None = MOST_STAGES
-
-    @property
-    def equations_key(self) -> tuple[Any, ...]:
-        return (Radau, self.count)
-
-    def estimate_scale(
-        self, system: System, formulation: Formulation, tolerance: float, projection: Projection | None = None
-    ) -> float:
-        return CARE * super().estimate_scale(system, formulation, tolerance, projection)
-
-    def newton_share(self, tolerance: float, projection: Projection | None = None) -> float:
-        # stages are solved as well as elsewhere: what counts more is the estimate, not what Newton's method leaves
-        return CARE * super().newton_share(tolerance, projection)

@@ -106,8 +106,8 @@ UNLIKE = 20.0  # times g_6 and g_7: polynomials that differ by more where they m
 
 
 def lanes_size(n_moved: int, nv: int, nr: int, ambient: bool, n_data: int) -> tuple[int, int]:
-    """Numbers in Run.lanes besides the formula: work spaces for steps and for points between them, and for the latter x and d,
-    with room to move for `align`; and those of one work space."""
+    """Numbers in Run.lanes besides the formula: work spaces for steps and for points between them, and for the latter x
+    and d, with room to move for `align`; and those of one work space."""
     size = work_size(n_moved, nv, nr, ambient)
     return LANES + 2 * size + 2 * (n_moved + nv + nr) + n_data, size
 

@@ -4,9 +4,10 @@ Iterated Radau steps on the index-1 form are the fastest as long as the motion i
 functions of the model have kinks, or are evaluated lane by lane. What tells that it does not: an estimate of |h lambda|
 (from the contraction of sweeps, or carried along by explicit steps [HW96, IV.2]) comes near the limit, or lambda is
 many times the rate of the motion, |a|/|v|. Then, and only then, the spectrum of the linearised motion is looked at;
-damped eigenvalues that fast mean stiffness, and Newton's method for the same stages (Radau IIA or BDF for large systems,
-BDF on groups) takes over. It hands back when its steps are so short that the others would cost less. Explicit steps also take over where iterated ones
-become short close to a position where the constraints lose rank: they step across it.
+damped eigenvalues that fast mean stiffness, and Newton's method for the same stages (Radau IIA of fewer stages or BDF
+for large systems, BDF on groups) takes over. It hands back when its steps are so short that the others would cost less.
+Explicit steps also take over where iterated ones become short close to a position where the constraints lose rank: they
+step across it.
 
 [HW96] E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer 1996.
 """
@@ -26,7 +27,7 @@ from dalembert.integrators.base import Integrator
 from dalembert.integrators.bdf import BDF
 from dalembert.integrators.explicit import STIFFNESS, Explicit
 from dalembert.integrators.iterated import LARGEST_NEWTON, Iterated
-from dalembert.integrators.radau import CarefulRadau, Radau
+from dalembert.integrators.radau import Radau
 from dalembert.model.system import System
 from dalembert.numerics import runstate
 from dalembert.numerics.compiled import judge, rate_of_motion
@@ -49,10 +50,8 @@ LOOK_AFTER = 32  # steps; then after twice as many, and so on
 NEAR_LIMIT, MOST_SLOW = 4.0, 9.0
 RADIUS = 0.097  # spectral radius of A
 LOOSE = 1e-5  # tolerance from which on dynamic states are left to order 5, and implicit accelerations to BDF
-LARGEST_RADAU, LARGEST_LOOSE = 30, 8  # unknowns of a stage up to which Radau IIA pays, and with those at LOOSE
-# the same for five stages instead of three, by what makes implicit steps necessary (implicit accelerations, damped
-# modes, or undamped ones that are not excited), and the tolerance up to which they pay
-FIVE = {"implicit": (8, LOOSE), "damped": (16, LOOSE), "hidden": (16, 1.0)}
+# unknowns of a stage up to which Radau IIA pays; with implicit accelerations: at LOOSE, and, below it, with five stages
+LARGEST_RADAU, LARGEST_LOOSE, LARGEST_FIVE = 30, 8, 8
 VECTOR = 2.5  # instructions for numbers that take as long as one for all lanes
 GAIN = 2.0  # by which another method has to be cheaper
 KINDS = ("", "damped", "hidden")  # answers of `numerics.stiffness`
@@ -83,7 +82,7 @@ class Automatic:
     _looks: int = 0
     _hidden: bool = True  # undamped modes that are not excited are worth a try of implicit steps
     _judged: tuple[float, float] = (0.0, 0.0)  # largest |lambda| and rate of the motion when it was looked at last
-    _need: str = "implicit"  # what implicit steps are for, see FIVE
+    _need: str = "implicit"  # what implicit steps are for: accelerations, or KINDS
     _expected: str = ""  # what was found before the first step of the last run, if that began by implicit steps
 
     def __post_init__(self) -> None:
@@ -128,12 +127,8 @@ class Automatic:
             return Choice(Iterated(newton=True), formulation, reason)
         loose = self._need == "implicit" and self.rtol >= LOOSE
         if fit and system.space.flat and n <= (LARGEST_LOOSE if loose else LARGEST_RADAU):
-            largest, loosest = FIVE[self._need]
-            method = Radau(stages=3)
-            if n <= largest and self.rtol < loosest:
-                # order 7 is enough for motions that loose tolerances let pass over vibrations, and costs less a step
-                stages = 4 if self._need == "hidden" and self.rtol >= LOOSE else 5
-                method = CarefulRadau() if self._need == "damped" else Radau(stages)
+            more = self._need == "implicit" and n <= LARGEST_FIVE and self.rtol < LOOSE
+            method = Radau(stages=5 if more else 3)
         return Choice(method, formulation, reason)
 
     # ------------------------------------------------------------------ during the run

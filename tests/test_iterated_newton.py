@@ -1,0 +1,136 @@
+"""Radau IIA with eight stages at once by Newton's method: elimination, stiff accuracy, dynamic states, refusals."""
+
+from __future__ import annotations
+
+import casadi as ca
+import numpy as np
+import pytest
+
+import dalembert as da
+from dalembert.integrators.iterated import newton_formula, radau_formula
+from dalembert.numerics import complex_elimination as elimination
+from dalembert.numerics import sweeps
+from dalembert.numerics.native import LANES
+from dalembert.status import OptionError
+from test_explicit import pendulum_errors
+
+NEWTON = da.Iterated(newton=True)
+
+
+def test_elimination_of_complex_systems_with_zeros() -> None:
+    rng = np.random.default_rng(3)
+    n = 6
+    given = rng.standard_normal((2, n, n)) * (rng.random((n, n)) < 0.5)
+    given += np.array([4.0, 1.0])[:, None, None] * np.eye(n)
+    right = rng.standard_normal((2, n))
+    matrix = [[(ca.SX(given[0, i, j]), ca.SX(given[1, i, j])) if given[0, i, j] else None for j in range(n)]
+              for i in range(n)]  # fmt: skip
+    factors = elimination.factor(matrix)
+    known, names = elimination.like(factors, "f")
+    b = [(ca.SX(right[0, i]), ca.SX(right[1, i])) for i in range(n)]
+    solution = ca.Function("x", [names], [elimination.stacked(elimination.solve(known, b))])
+    x = np.array(solution(ca.evalf(elimination.stacked(elimination.entries(factors))))).reshape(n, 2)
+    expected = np.linalg.solve(given[0] + 1j * given[1], right[0] + 1j * right[1])
+    np.testing.assert_allclose(x @ [1, 1j], expected, rtol=1e-12)
+
+
+def test_formula_in_terms_of_eigenvectors() -> None:
+    """(1 - A x D) changes = right, by the eigenvectors of A, is what it is without them."""
+    A = radau_formula()[sweeps.A : sweeps.AA].reshape(LANES, LANES).T
+    f = np.concatenate([radau_formula(), newton_formula()])
+    assert f.size == sweeps.NEWTON_FORMULA
+    real, imaginary = f[sweeps.EIGENVALUES : sweeps.THERE].reshape(2, LANES // 2)
+    there, back = (f[x : x + LANES * LANES].reshape(LANES, LANES) for x in (sweeps.THERE, sweeps.BACK))
+    rng = np.random.default_rng(1)
+    n = 3
+    D, right = rng.standard_normal((n, n)), rng.standard_normal((n, LANES))
+    w = right @ there
+    z = np.empty((n, LANES // 2), dtype=complex)
+    for k in range(LANES // 2):
+        z[:, k] = np.linalg.solve(np.eye(n) - (real[k] + 1j * imaginary[k]) * D, w[:, k] + 1j * w[:, LANES // 2 + k])
+    found = np.concatenate([z.real, z.imag], axis=1) @ back
+    expected = np.linalg.solve(np.eye(n * LANES) - np.kron(D, A), right.ravel()).reshape(n, LANES)
+    np.testing.assert_allclose(found, expected, atol=1e-11)
+
+
+def test_exact_for_polynomials() -> None:
+    system = da.System(q=["x"], mass=[1.0], force=lambda t: [14 * t**13 - 3 * t**4])
+    sol = da.solve(system, (0, 1), [0.0], [0.0], method=NEWTON, h=0.5)
+    assert sol.v[-1, 0] == pytest.approx(1 - 3 / 5, abs=1e-14)
+    assert sol.q[-1, 0] == pytest.approx(1 / 15 - 3 / 30, abs=1e-14)
+
+
+def test_to_rounding_in_a_few_steps() -> None:
+    problem = da.problems()["pendulum"]
+    sol = da.solve(problem.system, (0, 2), problem.q0, problem.v0, method=NEWTON, h=0.05)
+    found = pendulum_errors(sol)
+    assert max(found["q"], found["v"]) < 1e-13
+    assert found["lam"] < 1e-12
+    assert np.abs(sol.drift.position).max() < 1e-14
+    assert np.abs(sol.drift.velocity).max() < 1e-13
+
+
+def test_order_15() -> None:
+    """Of a linear oscillator, whose stages one iteration solves, in steps of about half a period."""
+    system = da.System(q=["x"], mass=[1.0], force=lambda q: [-q[0]])
+    errors = []
+    for n in (6, 8):
+        sol = da.solve(system, (0, 20), [1.0], [0.0], method=NEWTON, h=20 / n)
+        errors.append(abs(sol.q[-1, 0] - np.cos(20)))
+    assert np.log(errors[0] / errors[1]) / np.log(8 / 6) == pytest.approx(15, abs=0.8)
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-7, 1e-10])
+def test_stiff_systems_in_steps_that_follow_the_motion(tol: float) -> None:
+    """A spring and a damper with rates of 100 and 1e6 1/s, pushed by a slow motion: x = z / k to first order."""
+    system = da.System(
+        q=["x", "y", "z"], mass=[1.0, 1.0, 1.0], constraints=lambda q: [q[1]],
+        force=lambda q, v: [1e8 * (q[2] - q[0]) - 1e6 * (v[0] - v[2]), -9.81, -q[2]],
+    )  # fmt: skip
+    sol = da.solve(system, (0, 20), [0, 0, 0], [1, 0, 1], method=NEWTON, rtol=tol, atol=tol)
+    assert sol.success
+    assert sol.stats.steps < 60
+    t = np.linspace(0, 20, 401)
+    found = sol(t)
+    assert np.abs(found.q[:, 2] - np.sin(t)).max() < 3 * tol
+    # x'' = 1e8 (z - x) + 1e6 (z' - x'): x = z + z / 1e8 but for terms a hundred times smaller
+    assert np.abs(found.q[:, 0] - np.sin(t) * (1 + 1e-8)).max() < 3 * tol + 1e-9
+    np.testing.assert_allclose(found.lam[:, 0], -9.81, rtol=1e-9)
+
+
+@pytest.mark.parametrize("tol", [1e-5, 1e-9])
+def test_stiff_dynamic_states(tol: float) -> None:
+    """r' = -1e5 (r - cos t) - sin t drives a mass: r = cos t, v = sin t."""
+    system = da.System(
+        q=["x"], mass=[1.0], force=lambda r: [r[0]], r=1, dynamics=lambda t, r: [-1e5 * (r[0] - np.cos(t)) - np.sin(t)]
+    )
+    sol = da.solve(system, (0, 10), [-1.0], [0.0], r0=[1.0], method=NEWTON, rtol=tol, atol=tol)
+    assert sol.success
+    assert sol.stats.steps < 40
+    assert np.abs(sol.r[:, 0] - np.cos(sol.t)).max() < 10 * tol
+    assert np.abs(sol.v[:, 0] - np.sin(sol.t)).max() < 10 * tol
+    assert np.abs(sol.q[:, 0] + np.cos(sol.t)).max() < 10 * tol
+
+
+@pytest.mark.parametrize(("name", "tol"), [("truck", 1e-3), ("truck", 1e-8), ("slider-crank-flexible", 1e-8)])
+def test_reference_values(name: str, tol: float) -> None:
+    problem = da.problems()[name]
+    sol = da.solve(problem.system, problem.t_span, problem.q0, problem.v0, method=NEWTON, rtol=tol, atol=tol)
+    assert problem.reference is not None
+    exact = problem.reference(problem.t_span[1])
+    for x in ("q", "v"):
+        assert np.abs(getattr(sol, x)[-1] - exact[x]).max() < 10 * tol * max(1.0, float(np.abs(exact[x]).max()))
+
+
+def test_what_it_does_not_take() -> None:
+    with pytest.raises(OptionError, match=r"newton=1\): give True or False"):
+        da.Iterated(newton=1)  # type: ignore[arg-type]
+    top = da.problems()["heavy-top"]
+    with pytest.raises(OptionError, match="needs a Euclidean configuration space"):
+        da.solve(top.system, (0, 0.1), top.q0, top.v0, method=NEWTON)
+    large = da.System(q=25, mass=np.ones(25), force=np.zeros(25))
+    with pytest.raises(OptionError, match=r"all 25 velocities .* up to 24; use da\.Radau"):
+        da.solve(large, (0, 1), np.zeros(25), np.zeros(25), method=NEWTON)
+    wheel = da.problems()["friction-pendulum"]
+    with pytest.raises(OptionError, match="Use BDF or Radau"):
+        da.solve(wheel.system, (0, 0.1), wheel.q0, wheel.v0, method=NEWTON)
