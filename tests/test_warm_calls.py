@@ -19,7 +19,7 @@ from dalembert.numerics.call import call_with
 from dalembert.numerics.compiled import compile_with_blocks, unfold
 from dalembert.numerics.memory import SMALL, Bundle, Parts, Record, Reference, Several, refer
 from dalembert.numerics.opening import pairwise_sum
-from dalembert.numerics.screen import DOUBTFUL, VIOLATED, row_scales
+from dalembert.numerics.screen import DOUBTFUL, VIOLATED, measure, row_scales
 from dalembert.numerics.work import WORK_TYPE
 from dalembert.runtime import direct as direct_module
 from dalembert.runtime import run as run_module
@@ -168,28 +168,28 @@ def test_what_is_not_clearly_regular_is_looked_at(pendulum_with: Callable[..., d
     assert work.settle(0.0, row, 1e-8) & DOUBTFUL
 
 
-def _scales(work, row, out):  # type: ignore[no-untyped-def]
-    return int(row_scales(work.model, row, out))
+def _scales(work, row, out, metric):  # type: ignore[no-untyped-def]
+    return int(measure(work.model, row) and row_scales(work.model, False, out, metric))
 
 
 @cache
 def compiled_scales() -> Callable[..., int]:
     f8 = types.float64[::1]
-    return compile_with_blocks(_scales, types.int64(WORK_TYPE, f8, f8))
+    return compile_with_blocks(_scales, types.int64(WORK_TYPE, f8, f8, f8))
 
 
 @pytest.mark.parametrize("name", ["andrews", "slider-crank", "heavy-top", "rolling-disc"])
 def test_scales_of_constraints_are_those_of_the_eigenvalues(name: str) -> None:
     problem = da.problems()[name]
     work, row = work_of(problem.system, problem.q0, problem.v0)
-    out = np.empty(problem.system.nlam + problem.system.nmu)
-    assert compiled_scales()(work.block, row, out)
+    out, metric = np.empty(problem.system.nlam + problem.system.nmu), np.empty(problem.system.nv)
+    assert compiled_scales()(work.block, row, out, metric)
     assert out == pytest.approx(scales(work, 0.0, row), rel=1e-10)
 
 
 def test_scales_with_a_singular_mass_matrix_are_left_to_eigenvalues(pendulum_with: Callable[..., da.System]) -> None:
     work, row = work_of(pendulum_with(mass=[1.0, 0.0]), [0.6, 0.8], [0.8, -0.6])
-    assert not compiled_scales()(work.block, row, np.empty(1))
+    assert not compiled_scales()(work.block, row, np.empty(1), np.empty(2))
 
 
 @pytest.mark.parametrize("name", ["pendulum", "andrews", "slider-crank"])

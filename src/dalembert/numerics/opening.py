@@ -28,7 +28,7 @@ from dalembert.numerics.runstate import (
     T,
     copy,
 )
-from dalembert.numerics.screen import evaluate_matrices, row_scales
+from dalembert.numerics.screen import measure, row_scales
 from dalembert.numerics.stage import run_stage
 from dalembert.numerics.work import _settle
 
@@ -167,24 +167,29 @@ def _open(run, work, h, row, begun, rtol, atol, scale):  # type: ignore[no-untyp
 
     ``begun``: the row as the method begins with it. ``scale``: of the constraints, if they are known; else of size 0.
     """
-    model, t = work.model, run.real[T]
-    run.real[H] = h
-    model.data[0] = t
-    for i in range(model.data.size):
-        model.parameters[i] = model.data[i]
-        run.watched[2 + i] = model.data[i]
-    lay_out_rows(run, model, t, h, begun)
-    lay_out_peaks(run, row)
-    spread_tolerances(run, model.differential, rtol, atol)
+    work.model.data[0] = run.real[T]
+    lay_out(run, work.model, h, row, begun, rtol, atol)
     m = run.ranked[COUNT]
-    known = m == 0 or set_scales(run, model, row)
+    known = m == 0 or (measure(work.model, row) and set_scales(run, work.model))
     if scale.size == m:
         copy(scale, run.rank[PARTS : PARTS + m])
         return 0
     return 0 if known else 1
 
 
-_first, _opened, _settled = inner(_first_step), inner(_open), inner(_settle)
+@inner
+def lay_out(run, model, h, row, begun, rtol, atol):  # type: ignore[no-untyped-def]
+    """The first step size, parameters, past rows and tolerances."""
+    run.real[H] = h
+    for i in range(model.data.size):
+        model.parameters[i] = model.data[i]
+        run.watched[2 + i] = model.data[i]
+    lay_out_rows(run, model, run.real[T], h, begun)
+    lay_out_peaks(run, row)
+    spread_tolerances(run, model.differential, rtol, atol)
+
+
+_first, _settled = inner(_first_step), inner(_settle)
 
 
 @inner
@@ -206,34 +211,18 @@ def open_here(run, work, row, rtol, atol):  # type: ignore[no-untyped-def]
         order = run.whole[START_ORDER]
         h = _first(work, t, span, run.real[H_MAX], order, row, rtol, atol, tolerance)
     run.whole[OPENS] = 0
-    return _opened(run, work, h, row, row, rtol, atol, run.estimate[:0]) == 0
+    work.model.data[0] = t
+    lay_out(run, work.model, h, row, row, rtol, atol)
+    return run.ranked[COUNT] == 0 or set_scales(run, work.model)  # as measured before the row was completed
 
 
 @inner
-def set_scales(run, model, row):  # type: ignore[no-untyped-def]
+def set_scales(run, model):  # type: ignore[no-untyped-def]
     """Scales of the constraints and the metric for the watch on the rank; False if the mass matrix is in doubt."""
     m, nv = run.ranked[COUNT], run.ranked[WATCHED_V]
-    scale, metric = run.rank[PARTS : PARTS + m], run.rank[PARTS + 4 * m + nv : PARTS + 4 * m + 2 * nv]
-    if run.ranked[EUCLIDEAN] == 1:
-        return evaluate_matrices(model, row) and euclidean_scales(model.screen[nv * nv :], m, nv, scale)
-    clear, largest = row_scales(model, row, scale), 0.0
-    for i in range(nv):
-        largest = max(largest, abs(model.screen[i * (nv + 1)]))
-    for i in range(nv):
-        metric[i] = max(abs(model.screen[i * (nv + 1)]), 1e-12 * largest)
-    return clear and largest > 0.0
-
-
-@inner
-def euclidean_scales(C, m, nv, out):  # type: ignore[no-untyped-def]
-    """out_i = 1 / |C_i|, 1 where this is no number."""
-    for i in range(m):
-        size = 0.0
-        for j in range(nv):
-            size += C[i + m * j] ** 2
-        size = np.sqrt(size)
-        out[i] = 1.0 / size if size > 0.0 and size < np.inf else 1.0
-    return True
+    metric = PARTS + 4 * m + nv
+    euclidean = run.ranked[EUCLIDEAN] == 1
+    return row_scales(model, euclidean, run.rank[PARTS : PARTS + m], run.rank[metric : metric + nv])
 
 
 @inner

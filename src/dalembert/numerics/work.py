@@ -23,7 +23,6 @@ class Model(NamedTuple):
     """What is known of the model, and memory to find out more: see `numerics.screen` and `numerics.opening`."""
 
     sizes: np.ndarray
-    entries: np.ndarray  # where the numbers of the kernel of matrices stand in [vec(M); vec([G; K])]
     blocks: np.ndarray
     differential: np.ndarray  # positions of q, v and r in a row
     data: np.ndarray  # [t, p]
@@ -47,7 +46,7 @@ class Work(NamedTuple):
 
 _f8, _i8, _m8 = types.float64[::1], types.int64[::1], types.float64[:, ::1]
 STAGES_TYPE = Several(STAGE_TYPE, MAX_STAGES)
-MODEL_TYPE = Record(Model, [_i8, _i8, _i8, _i8, _f8, _f8, _f8, _m8, _f8, _i8])
+MODEL_TYPE = Record(Model, [_i8, _i8, _i8, _f8, _f8, _f8, _m8, _f8, _i8])
 WORK_TYPE = Record(Work, [NEWTON_TYPE, STAGES_TYPE, STAGES_TYPE, STAGE_TYPE, MODEL_TYPE, KRYLOV_TYPE])
 
 

@@ -21,6 +21,7 @@ from dalembert.numerics.native import LANES
 from dalembert.numerics.nonlinear import Nonlinear
 from dalembert.numerics.projection import Projection, between_steps
 from dalembert.numerics.runstate import N_NUMBERS
+from dalembert.numerics.screen import measures
 from dalembert.numerics.stage import StageData, StageSystem
 from dalembert.runtime.assembly import Assembly
 from dalembert.spaces.group import Group
@@ -229,11 +230,16 @@ def _level_requests(system: System, layout: Layout) -> tuple[list[Request], ca.S
     part = layout.split(row)
     point = env.at(t=t, **{n: part[n] for n in ("q", "v", "a", "r", "w", "s", "lam", "mu")})
     data = ca.vertcat(t, p)
-    both = ca.vertcat(ca.vec(point.mass), ca.vec(ca.vertcat(point.G, point.K)))
+    C, levels = ca.vertcat(point.G, point.K), ca.vertcat(point.g, point.g_dot, point.k, point.phi)
+    both = ca.vertcat(ca.vec(point.mass), ca.vec(C))
     out = [
-        Request("levels", row, data, ca.vertcat(point.g, point.g_dot, point.k, point.phi), env),
+        Request("levels", row, data, levels, env),
         Request("matrices", row, data, both.nz[:], env, rare=True),
     ]
+    q = part["q"] if system.space.flat and system.nq == system.nv else None
+    measured = measures(point.mass, C, levels, system.nlam, q, part["v"])
+    if measured is not None:
+        out.append(Request("measures", row, data, measured, env, rare=True))
     if system.nq and not system.space.flat:
         out.append(Request("rate", row, data, ca.densify(ca.SX(system.space.rate(part["q"], part["v"]))), env))
     if isinstance(system.space, Group) and system.nq and not system.space.flat:

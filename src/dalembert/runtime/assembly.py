@@ -22,7 +22,7 @@ from dalembert.numerics.nonlinear import Nonlinear
 from dalembert.numerics.opening import N_BLOCKS, RATE, TURNING
 from dalembert.numerics.projection import Projection
 from dalembert.numerics.runstate import N_NUMBERS
-from dalembert.numerics.screen import work_size
+from dalembert.numerics.screen import n_measures
 from dalembert.numerics.stage import INDEX, Stage, StageSystem
 
 STAGE_TOLERANCE = 1e-12  # of projections that are not judged by rows
@@ -85,7 +85,6 @@ class Assembly:
         most, data = max(s.real.size for s in all_stages) + 1, np.zeros(1 + self.system.parameters.size)
         model = work.Model(
             sizes=self._sizes,
-            entries=self.matrix_entries,
             blocks=self.blocks,
             differential=self.differential,
             data=data,
@@ -138,18 +137,16 @@ class Assembly:
 
     @cached_property
     def _sizes(self) -> np.ndarray:
-        s, layout, levels = self.system, self.layout, self.kernels["levels"]
-        at_q = layout.slice("q").start if s.space.flat and s.nq == s.nv else -1
-        addresses = levels.address, self.kernels["matrices"].address
-        defects = self.kernels.get("defects")
+        s, kernels = self.system, self.kernels
+        measured = kernels["measures"].address if "measures" in kernels else 0
+        defects = kernels.get("defects")
         on_group = (0, 0) if defects is None else (defects.address, defects.n_out)
-        return np.array([s.nv, s.nlam, s.nmu, levels.n_out, at_q, layout.slice("v").start, *addresses, *on_group])
+        return np.array([s.nv, s.nlam + s.nmu, measured, *on_group])
 
     @cached_property
     def _screen_size(self) -> int:
-        s = self.system
         n_defects = self.kernels["defects"].n_out if "defects" in self.kernels else 0
-        return work_size(s.nv, s.nlam + s.nmu, self.kernels["levels"].n_out, n_defects)
+        return max(n_measures(self.system.nv, self.system.nlam + self.system.nmu), n_defects)
 
     @cached_property
     def blocks(self) -> np.ndarray:

@@ -65,9 +65,16 @@ TOO_FAR = Passage(np.nan, False, "")  # what `inspect` says of such a step
 
 
 def set_scale(run: runstate.Run, work: Workspace, t: float, row: np.ndarray) -> None:
-    """Scales of the constraints for the watch where the compiled code leaves them to eigenvalues, in place."""
-    m = run.ranked.item(rank.COUNT)
+    """Scales of the constraints, and the metric, for the watch where compiled code leaves them to us, in place."""
+    m, nv = run.ranked.item(rank.COUNT), run.ranked.item(rank.N_V)
+    at = rank.PARTS + 4 * m + nv
+    mass, C = work.matrices(t, row)
+    if run.ranked[rank.EUCLIDEAN]:
+        run.rank[rank.PARTS : rank.PARTS + m] = _reciprocals(np.linalg.norm(C, axis=1))
+        return
     run.rank[rank.PARTS : rank.PARTS + m] = scales(work, t, row)
+    diagonal = np.abs(np.diag(mass))
+    run.rank[at : at + nv] = np.maximum(diagonal, 1e-12 * diagonal.max(initial=0.0))
 
 
 def scale_of(run: runstate.Run) -> np.ndarray:
@@ -101,8 +108,12 @@ def scales(work: Workspace, t: float, row: np.ndarray) -> np.ndarray:
     mass, C = work.matrices(t, row)
     values, vectors = np.linalg.eigh((mass + mass.T) / 2)
     root = 1.0 / np.sqrt(np.maximum(values, 1e-12 * np.abs(values).max(initial=1e-300)))
-    norms = np.linalg.norm(C @ vectors * root, axis=1)
-    return np.asarray(1.0 / np.where((norms > 0) & np.isfinite(norms), norms, 1.0))
+    return _reciprocals(np.linalg.norm(C @ vectors * root, axis=1))
+
+
+def _reciprocals(lengths: np.ndarray) -> np.ndarray:
+    """1 where there is none."""
+    return np.asarray(1.0 / np.where((lengths > 0) & np.isfinite(lengths), lengths, 1.0))
 
 
 class _Way:
