@@ -23,6 +23,7 @@ from dalembert.numerics.rank import SUSPECT, begin_watch, smallest_now, watch_ra
 from dalembert.numerics.regular import regrid
 from dalembert.numerics.runstate import (
     ALARMED,
+    ALLOWED,
     AT_ORDER,
     CHANGE_DATA,
     CHUNK_END,
@@ -128,7 +129,8 @@ def _integrate(call, q0, v0):  # type: ignore[no-untyped-def]
     """
     run, work, output = call.run, call.work, call.output
     row0, steps, t_eval, seeds = call.row, call.steps, call.t_eval, call.seeds
-    if run.whole[OPENS] == 1:
+    opens = run.whole[OPENS] == 1
+    if opens:
         if q0.size > 0:
             put_motion(work.model.blocks, q0, v0, row0)
         if not open_here(run, work, row0, call.rtol, call.atol):
@@ -145,7 +147,7 @@ def _integrate(call, q0, v0):  # type: ignore[no-untyped-def]
     parameters, solvers = work.model.parameters, (stages[0], stages[1], stages[2], multipliers)
     forward = run.real[T_END] >= run.real[T]
     if run.whole[STEPS] == 0:
-        begin_watch(run, solvers)
+        begin_watch(run, solvers, opens and run.real[ALLOWED] >= 0.0)
     while True:
         t, t_end = run.real[T], run.real[T_END]
         if t == t_end:

@@ -35,7 +35,9 @@ from dalembert.numerics.work import _settle
 # positions in the array of blocks: where q, v and a begin, their numbers, and the kernel of q' (0: q' = v)
 Q, V, A, N_Q, N_V, RATE, TURNING = range(7)
 N_BLOCKS = 7
-LARGEST_PART = 6e-2  # of a run: a first step that is too long costs more than a few that are too short
+# Of a run, and of an estimate that is shorter than it (a longer one knows little of the motion to come): a first step
+# that is too long costs more than a few that are too short.
+LARGEST_PART, LARGEST_OF_ALL, SURE_PART = 6e-2, 0.2, 0.25
 TURN = 1.5  # of a body (velocities are rates there) in a first step
 NOISE = 1e-10  # at smaller tolerances differences of high order may be rounding, not a sign of instability
 
@@ -158,7 +160,10 @@ def _first_step(work, t, span, max_step, order, row, rtol, atol, tolerance):  # 
             fastest = max(fastest, abs(row[blocks[V] + i]))
         if blocks[TURNING] == 1 and h * fastest > TURN:
             h = TURN / fastest
-    return direction * min(h, (1e-2 if order == 1 else LARGEST_PART) * length, max_step)
+    part = 1e-2 if order == 1 else LARGEST_PART
+    if order > 1 and h < length:
+        part = max(part, min(SURE_PART * h / length, LARGEST_OF_ALL))
+    return direction * min(h, part * length, max_step)
 
 
 def _open(run, work, h, row, begun, rtol, atol, scale):  # type: ignore[no-untyped-def]

@@ -113,15 +113,18 @@ def seen(run, age):  # type: ignore[no-untyped-def]
 
 
 @inner
-def begin_watch(run, solvers):  # type: ignore[no-untyped-def]
-    """A first look, before the first step, which may pass a loss of rank: what lies behind is the start."""
+def begin_watch(run, solvers, projected):  # type: ignore[no-untyped-def]
+    """A first look, before the first step, which may pass a loss of rank: what lies behind is the start.
+
+    ``projected``: have the stages of the steps just been factorised there?
+    """
     if run.ranked[COUNT] == 0 or run.ranked[SEEN] > 0:
         return
     t, row = run.real[T], run.rows[run.slots[1]]
     for age in range(SIGHTS):
         run.rank[TIMES + age] = t
         copy(row, seen(run, age))
-    look(run, solvers[run.ranked[STAGE]], t, row, False)
+    look(run, solvers[run.ranked[STAGE]], t, row, projected and run.ranked[STAGE] != MULTIPLIERS)
 
 
 @inner
