@@ -4,7 +4,7 @@ Everything is derived from the expressions of the same `dalembert.System`, and c
 tools differ by what they do with the equations and not by how fast these are evaluated:
 
     ODE   y = (q, v):            q' = rate(q, v),  v' = a(t, q, v), accelerations from M a + G^T lam = f, G a = gamma
-    GGL   y = (q, v, lam, mu):   q' = rate(q, v - G^T mu),  M v' = f - G^T lam,  0 = g,  0 = g'
+    GGL   y = (q, v, s, lam, mu):   q' = rate(q, v - G^T mu),  M v' = f - G^T lam,  0 = g,  0 = g',  0 = h
           (Gear, Gupta, Leimkuhler 1985: stabilized index 2), and a variant whose multipliers are derivatives of
           unknowns, for codes that take F(t, y, y') = 0: lam = y', mu = y'
 
@@ -30,6 +30,9 @@ from dalembert.compiler.spec import KernelSpec
 from dalembert.numerics.lu import plan_elimination
 
 
+LARGEST_DENSE = 100
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A problem: system and start for dalembert, compiled functions for the others."""
@@ -41,15 +44,28 @@ class Model:
     t_end: float
     reference: Callable[[], dict[str, np.ndarray]] | None = None
     stiff: bool = False
+    s0: np.ndarray | None = None  # contact coordinates
+
+    @cached_property
+    def explicit(self) -> bool:
+        """Accelerations can be written as a function of t, q and v; else there is no form as an ODE."""
+        return not self.system.ns and self.system.pushes_along_constraints
+
+    @property
+    def large(self) -> bool:
+        """Too large for tools that know dense matrices only."""
+        return self.system.nv > LARGEST_DENSE
 
     # ------------------------------------------------------------------ expressions
     @cached_property
-    def lam0(self) -> np.ndarray:
-        return da.consistent(self.system, self.q0, self.v0).lam
+    def start(self) -> Any:
+        """Consistent, with multipliers and accelerations."""
+        return da.consistent(self.system, self.q0, self.v0, s0=self.s0)
 
-    @cached_property
-    def a0(self) -> np.ndarray:
-        return da.consistent(self.system, self.q0, self.v0).a
+    @property
+    def algebraic0(self) -> np.ndarray:
+        """Values of s, lam, mu."""
+        return np.concatenate([self.start.s, self.start.lam, np.zeros(self.system.nlam)])
 
     def _numeric(self, expr: ca.SX) -> ca.SX:
         """Parameters by their values, no accelerations."""
@@ -89,13 +105,13 @@ class Model:
 
     @cached_property
     def ggl(self) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX]:
-        """(q', residual of motion without M v', constraints, mu) of the stabilized index-2 form."""
+        """(q', residual of motion without M v', constraints (g, g', h), mu) of the stabilized index-2 form."""
         s, x = self.system, self.system.symbols
         mu = ca.SX.sym("mu", s.nlam)
         G = self._numeric(s.G)
         rate = self._numeric(s.space.rate(x.q, x.v - G.T @ mu))
-        motion = self._numeric(-s.force + s.G.T @ x.lam)
-        return rate, motion, self._numeric(ca.vertcat(s.g, s.g_dot)), mu
+        motion = self._numeric(-s.force - s.reaction)
+        return rate, motion, self._numeric(ca.vertcat(s.g, s.g_dot, s.h)), mu
 
     # ------------------------------------------------------------------ compiled functions
     @cached_property
@@ -107,17 +123,18 @@ class Model:
         s, x = self.system, self.system.symbols
         rate, motion, constraints, mu = self.ggl
         nq, nv, m = s.nq, s.nv, s.nlam
-        q_dot, v_dot, l_dot, m_dot = (ca.SX.sym(k, n) for k, n in (("qd", nq), ("vd", nv), ("ld", m), ("md", m)))
-        state, slope = ca.vertcat(x.q, x.v, x.lam, mu), ca.vertcat(q_dot, v_dot, l_dot, m_dot)
+        sizes = {"qd": nq, "vd": nv, "sd": s.ns, "ld": m, "md": m}
+        q_dot, v_dot, s_dot, l_dot, m_dot = (ca.SX.sym(k, n) for k, n in sizes.items())
+        state, slope = ca.vertcat(x.q, x.v, x.s, x.lam, mu), ca.vertcat(q_dot, v_dot, s_dot, l_dot, m_dot)
         F = ca.vertcat(q_dot - rate, self._numeric(s.mass) @ v_dot + motion, constraints)
-        y0 = np.concatenate([self.q0, self.v0, self.lam0, np.zeros(m)])
+        y0, states = np.concatenate([self.q0, self.v0, self.algebraic0]), nq + nv + s.ns
         q_rate = np.array(ca.Function("r", [x.q, x.v], [s.space.rate(x.q, x.v)])(self.q0, self.v0)).ravel()
-        yp0 = np.concatenate([q_rate, self.a0, np.zeros(2 * m)])
+        yp0 = np.concatenate([q_rate, self.start.a, np.zeros(s.ns + 2 * m)])
         if integrated:
             other_l, other_m = ca.SX.sym("il", m), ca.SX.sym("im", m)
             F = ca.substitute(F, ca.vertcat(x.lam, mu), ca.vertcat(l_dot, m_dot))
-            state = ca.vertcat(x.q, x.v, other_l, other_m)
-            y0[nq + nv :], yp0[nq + nv : nq + nv + m] = 0.0, self.lam0
+            state = ca.vertcat(x.q, x.v, x.s, other_l, other_m)
+            y0[states:], yp0[states : states + m] = 0.0, self.start.lam
         cj = ca.SX.sym("cj")
         F_s, F_sp = ca.jacobian(F, state), ca.jacobian(F, slope)
         a, b = ca.vertcat(self.t, state), ca.vertcat(slope, cj)
@@ -128,7 +145,7 @@ class Model:
 
         outs = {"F": F, "J": rows(F_s + cj * F_sp), "both": ca.vertcat(rows(F_s), rows(F_sp))}
         kernels = {k: self._compile(f"{kind}-{k}", a, b, out) for k, out in outs.items()}
-        return Implicit(kernels, y0, yp0, nq + nv, 2 * m)
+        return Implicit(kernels, y0, yp0, states, 2 * m)
 
     def _compile(self, name: str, a: ca.SX, b: ca.SX, out: ca.SX) -> Kernel:
         return compile_kernels([KernelSpec(name, a, b, ca.densify(out))])[name]
@@ -153,7 +170,7 @@ class Model:
 
 @dataclass(frozen=True, eq=False)
 class Implicit:
-    """Compiled F(t, s, s') with start values; the last ``multipliers`` unknowns are multipliers."""
+    """Compiled F(t, y, y') with start values; the last ``multipliers`` unknowns are multipliers."""
 
     kernels: dict[str, Kernel]
     y0: np.ndarray
@@ -223,7 +240,10 @@ def _of_collection(name: str, t_end: float | None = None, stiff: bool = False) -
     reference = problem.reference
     assert reference is not None
     v0 = np.zeros(problem.system.nv) if problem.v0 is None else problem.v0
-    return Model(name, problem.system, np.array(problem.q0), np.array(v0), end, lambda: dict(reference(end)), stiff)
+    return Model(
+        name, problem.system, np.array(problem.q0), np.array(v0), end, lambda: dict(reference(end)), stiff,
+        problem.options.get("s0"),
+    )  # fmt: skip
 
 
 def chain(links: int = 10, t_end: float = 2.0) -> Model:
@@ -257,4 +277,6 @@ MODELS: dict[str, Callable[[], Model]] = {
     "truck": lambda: _of_collection("truck", stiff=True),
     "slider-crank-flexible": lambda: _of_collection("slider-crank-flexible", stiff=True),
     "chain-10": chain,
+    "wheelset": lambda: _of_collection("wheelset", stiff=True),
+    "four-bar-40": lambda: _of_collection("four-bar-40"),
 }

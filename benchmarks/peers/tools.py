@@ -51,7 +51,7 @@ class Tool:
     form: str
     keeps: bool
     prepare: Callable[[Model, float], Runner]
-    tolerances: tuple[float, ...] = tuple(10.0**-k for k in range(3, 13))
+    tolerances: tuple[float, ...] = tuple(10.0**-k for k in range(1, 13))
     suits: Callable[[Model], bool] = lambda model: True
     ours: bool = False
     warm: bool = False  # prepared so that the first run does not compile anything
@@ -73,8 +73,10 @@ def ours(method: Any, formulation: str | None = None) -> Callable[[Model, float]
             t_eval=[model.t_end], max_steps=MAX_STEPS,
         )  # fmt: skip
 
+        further = {} if model.s0 is None else {"s0": model.s0}
+
         def run() -> End:
-            sol = integrate(model.q0, model.v0)
+            sol = integrate(model.q0, model.v0, **further)
             if not sol.success:
                 raise ToolFailed(sol.message)
             return sol.q[-1], sol.v[-1], lambda: sol.stats.wall_time  # statistics are no part of the call
@@ -105,10 +107,11 @@ def sundae_ida(integrated: bool) -> Callable[[Model, float], Runner]:
         from sksundae.ida import IDA
 
         form = _form(model, integrated)
-        options: dict[str, Any] = {"atol": tol, "max_order": 4}
+        contacts = list(range(model.y0.size, form.states))
+        options: dict[str, Any] = {"atol": tol, "max_order": 4, "algebraic_idx": contacts or None}
         if not integrated:
             atol = np.concatenate([np.full(form.states, tol), np.full(form.multipliers, LOOSE)])
-            indices = list(range(form.states, form.states + form.multipliers))
+            indices = list(range(model.y0.size, form.states + form.multipliers))
             options = {"atol": atol, "algebraic_idx": indices, "max_order": 5}
         solver = IDA(form.residual, jacfn=form.matrix, rtol=tol, max_num_steps=MAX_STEPS, **options)
 
@@ -130,18 +133,20 @@ def casadi_idas(scaled: bool) -> Callable[[Model, float], Runner]:
         rate, motion, constraints, mu = model.ggl
         mass = model._numeric(s.mass)
         v_dot = -motion / ca.diag(mass) if mass.sparsity().is_diag() else -ca.solve(mass, ca.densify(motion))
-        z, unit = ca.SX.sym("z", 2 * s.nlam), LOOSE / tol if scaled else 1.0  # multipliers are unit * z
+        z = ca.SX.sym("z", s.ns + 2 * s.nlam)  # in these units; those of multipliers are large
+        units = np.ones(s.ns + 2 * s.nlam)
+        units[s.ns :] = LOOSE / tol if scaled else 1.0
 
         def of_z(expr: ca.SX) -> ca.SX:
-            return ca.substitute(expr, ca.vertcat(x.lam, mu), unit * z)
+            return ca.substitute(expr, ca.vertcat(x.s, x.lam, mu), units * z)
 
         dae = {"t": x.t, "x": model.y, "z": z, "ode": of_z(ca.vertcat(rate, v_dot)), "alg": of_z(constraints)}
         options = {"reltol": tol, "abstol": tol, "suppress_algebraic": True, "newton_scheme": "direct",
                    "linear_solver": "qr", "max_num_steps": MAX_STEPS, "show_eval_warnings": False,
                    "calc_ic": scaled, **JIT}  # fmt: skip
         integrator = ca.integrator("peer", "idas", dae, 0.0, model.t_end, options)
-        z0 = np.concatenate([model.lam0, np.zeros(s.nlam)]) / unit
-        return _casadi_runner(model, integrator, {"x0": ca.DM(model.y0), "z0": ca.DM(z0)})
+        start = {"x0": ca.DM(model.y0), "z0": ca.DM(model.algebraic0 / units)}
+        return _casadi_runner(model, integrator, start)
 
     return prepare
 
@@ -263,35 +268,44 @@ def numbalsoda(which: str) -> Callable[[Model, float], Runner]:
 
 
 INDEX2 = "stabilized index 2"
-COARSE = tuple(10.0**-k for k in range(3, 12, 2))
+COARSE = tuple(10.0**-k for k in (1, 2, 3, 5, 7, 9, 11))
 HALVED = tuple(10.0 ** (-k / 2) for k in range(6, 13))
+SMALL = lambda model: not model.large  # noqa: E731
+EXPLICIT = lambda model: model.explicit  # noqa: E731
+STIFF = lambda model: model.stiff and model.explicit  # noqa: E731
 TOOLS = [
-    Tool("dalembert Iterated", "dalembert", "constraints projected", True, ours(da.Iterated()),
-         tuple(10.0**-k for k in range(2, 13)), ours=True),
+    Tool("dalembert Iterated", "dalembert", "constraints projected", True, ours(da.Iterated()), suits=EXPLICIT,
+         ours=True),
     Tool("dalembert Iterated(4)", "dalembert", "constraints projected", True, ours(da.Iterated(4)),
-         tuple(10.0**-k for k in range(2, 10)), ours=True),
-    Tool("dalembert Explicit(8)", "dalembert", "constraints projected", True, ours(da.Explicit(8)), ours=True),
+         tuple(10.0**-k for k in range(1, 10)), suits=EXPLICIT, ours=True),
+    Tool("dalembert Explicit(8)", "dalembert", "constraints projected", True, ours(da.Explicit(8)),
+         suits=lambda model: model.explicit and not model.large, ours=True),
     Tool("dalembert Explicit(5)", "dalembert", "constraints projected", True, ours(da.Explicit(5)),
-         tuple(10.0**-k for k in range(3, 9)), ours=True),
+         tuple(10.0**-k for k in range(1, 9)), suits=lambda model: model.explicit and not model.large, ours=True),
     Tool("dalembert BDF", "dalembert", "constraints projected", True, ours(da.BDF()), ours=True),
-    Tool("dalembert Radau(3)", "dalembert", "index 2", True, ours(da.Radau(stages=3), "index-2"), ours=True),
+    Tool("dalembert Radau(3)", "dalembert", "index 2", True, ours(da.Radau(stages=3), "index-2"), suits=SMALL,
+         ours=True),
+    Tool("dalembert Radau(3), index 1", "dalembert", "constraints projected", True,
+         ours(da.Radau(stages=3), "index-1"), suits=lambda model: not model.explicit, ours=True),
+    Tool("dalembert Radau(8)", "dalembert", "constraints projected", True, ours(da.Iterated(newton=True)), suits=STIFF,
+         ours=True),
     Tool("dalembert Gauss(4)", "dalembert", "constraints projected", True, ours(da.Gauss(stages=4)),
          suits=lambda model: model.system.nv + model.system.nlam <= 6, ours=True),
-    Tool("IDA", "sksundae", INDEX2, True, sundae_ida(False)),
-    Tool("IDA, tuned", "sksundae", f"{INDEX2}, integrated multipliers", True, sundae_ida(True)),
+    Tool("IDA", "sksundae", INDEX2, True, sundae_ida(False), suits=SMALL),
+    Tool("IDA, tuned", "sksundae", f"{INDEX2}, integrated multipliers", True, sundae_ida(True), suits=SMALL),
     Tool("IDAS (CasADi)", "casadi", INDEX2, True, casadi_idas(False), COARSE),
     Tool("IDAS (CasADi), scaled", "casadi", f"{INDEX2}, multipliers in units of 1e6/tol", True, casadi_idas(True),
          COARSE),
     Tool("scipy_dae Radau(5)", "scipy_dae", f"{INDEX2}, integrated multipliers", True,
-         scipy_dae(method="Radau", stages=5), COARSE),  # derives its coefficients at first
+         scipy_dae(method="Radau", stages=5), COARSE, suits=SMALL),  # derives its coefficients at first
     Tool("scipy_dae BDF", "scipy_dae", f"{INDEX2}, integrated multipliers", True, scipy_dae(method="BDF"), COARSE,
-         warm=True),
+         suits=SMALL, warm=True),
     Tool("Exudyn", "exudyn", "index 3, generalized-alpha", True, exudyn, HALVED,
          lambda model: model.name in ("chain-10", "heavy-top"), warm=True, rebuilds=True),
-    Tool("CVODES (CasADi)", "casadi", "ODE, drifting", False, casadi_cvodes(ADAMS), COARSE),
-    Tool("CVODES (CasADi), BDF", "casadi", "ODE, drifting", False, casadi_cvodes(NEWTON), COARSE,
-         suits=lambda model: model.stiff),
-    Tool("heyoka", "heyoka", "ODE, drifting", False, heyoka, tuple(10.0**-k for k in (4, 6, 8, 10, 12))),
-    Tool("numbalsoda dop853", "numbalsoda", "ODE, drifting", False, numbalsoda("dop853")),
-    Tool("numbalsoda lsoda", "numbalsoda", "ODE, drifting", False, numbalsoda("lsoda")),
+    Tool("CVODES (CasADi)", "casadi", "ODE, drifting", False, casadi_cvodes(ADAMS), COARSE, suits=EXPLICIT),
+    Tool("CVODES (CasADi), BDF", "casadi", "ODE, drifting", False, casadi_cvodes(NEWTON), COARSE, suits=STIFF),
+    Tool("heyoka", "heyoka", "ODE, drifting", False, heyoka, tuple(10.0**-k for k in (2, 4, 6, 8, 10, 12)),
+         suits=EXPLICIT),
+    Tool("numbalsoda dop853", "numbalsoda", "ODE, drifting", False, numbalsoda("dop853"), suits=EXPLICIT),
+    Tool("numbalsoda lsoda", "numbalsoda", "ODE, drifting", False, numbalsoda("lsoda"), suits=EXPLICIT),
 ]  # fmt: skip
