@@ -29,7 +29,6 @@ from dalembert.compiler.kernel import Kernel
 from dalembert.compiler.spec import KernelSpec
 from dalembert.numerics.lu import plan_elimination
 
-
 LARGEST_DENSE = 100
 
 

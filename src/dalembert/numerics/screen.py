@@ -12,8 +12,8 @@ only where L is not zero,
 
 and S A S with a diagonal S, which scales A to a unit diagonal, has the trace of its inverse sum_i A_ii Z_ii.
 
-[T73] K. Takahashi, J. Fagan, M. S. Chen, Formation of a sparse bus impedance matrix and its application to short circuit
-      study, 8th PICA Conference (1973) 63-69.
+[T73] K. Takahashi, J. Fagan, M. S. Chen, Formation of a sparse bus impedance matrix and its application to short
+      circuit study, 8th PICA Conference (1973) 63-69.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def measures(mass: ca.SX, C: ca.SX, levels: ca.SX, n_holonomic: int, q: ca.SX | 
     q, v
         Coordinates, one for each velocity (None: they are no such list), and velocities.
     """
-    nv, m = mass.shape[0], C.shape[0]
+    m = C.shape[0]
     mass = ca.sparsify(mass)
     symmetric = ca.project(mass, mass.sparsity() + mass.T.sparsity())
     C = ca.sparsify(C)
@@ -71,11 +71,11 @@ def measures(mass: ca.SX, C: ca.SX, levels: ca.SX, n_holonomic: int, q: ca.SX | 
     inverse, row_inverse = M_factors.inverse_diagonal(), C_factors.inverse_diagonal()
     diagonal, lengths = ca.densify(ca.diag(mass)), ca.densify(ca.diag(products))
     skew = ca.sparsify(mass - mass.T)
-    everything = [*mass.nonzeros(), *C.nonzeros(), *ca.vertsplit(ca.densify(levels))]
+    everything = [*_entries(mass), *_entries(C), *_entries(ca.densify(levels))]
     head = {
-        TOTAL: _sum([abs(x) for x in everything]),
-        LARGEST_MASS: _most(ca.fmax, [abs(x) for x in mass.nonzeros()]),
-        SKEWNESS: _most(ca.fmax, [abs(x) for x in skew.nonzeros()]),
+        TOTAL: _sum([ca.fabs(x) for x in everything]),
+        LARGEST_MASS: _most(ca.fmax, [ca.fabs(x) for x in _entries(mass)]),
+        SKEWNESS: _most(ca.fmax, [ca.fabs(x) for x in _entries(skew)]),
         PIVOT: _most(ca.fmin, M_factors.pivots),
         TRACE: ca.dot(diagonal, inverse),
         SPREAD: ca.sum1(diagonal) * ca.sum1(inverse),
@@ -99,6 +99,11 @@ def _violations(C: ca.SX, levels: ca.SX, n_holonomic: int, q: ca.SX | None, v: c
             out.append(ca.fabs(levels[i]) / ca.fmax(1.0, of_q[i]))
         out.append(ca.fabs(levels[n_holonomic + i]) / ca.fmax(1.0, of_v[i]))
     return out
+
+
+def _entries(matrix: ca.SX) -> list[ca.SX]:
+    """Those that are not zero by structure."""
+    return [matrix.nz[i] for i in range(matrix.nnz())]
 
 
 def _sum(terms: list[ca.SX]) -> ca.SX:
@@ -130,8 +135,8 @@ class _Factors:
         self.pivots = ca.vertsplit(ca.densify(D)) if A.numel() else []
         self.reciprocals = [1 / x for x in self.pivots]
         self.columns: list[dict[int, ca.SX]] = [{} for _ in self.pivots]  # of L: k -> L_kj, k > j
-        for j, k, x in zip(*above.sparsity().get_triplet(), above.nonzeros(), strict=True):
-            self.columns[j][k] = ca.SX(x)
+        for j, k, x in zip(*above.sparsity().get_triplet(), _entries(above), strict=True):
+            self.columns[j][k] = x
 
     def inverse_diagonal(self) -> ca.SX:
         """Of A^-1, in the order of A: see the head of this file."""
