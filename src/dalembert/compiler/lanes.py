@@ -13,6 +13,7 @@ from typing import Final
 
 import casadi as ca
 
+from .elementary import OWN
 from .engine import fuses
 from .libm import ROUNDED, external
 from .literals import literal
@@ -24,8 +25,8 @@ _BY_LANE: Final = (f"@{external('')}", "@erfinv")
 
 
 def by_lane(op: int) -> bool:
-    """True if a CasADi operation is done lane by lane."""
-    own = op in (ca.OP_SIN, ca.OP_COS) and fuses()
+    """True if a CasADi operation is done lane by lane, in fused kernels, too."""
+    own = fuses() and (op in (ca.OP_SIN, ca.OP_COS) or op in OWN)
     return not own and op in OPERATIONS and any(function in OPERATIONS[op].template for function in _BY_LANE)
 
 

@@ -18,8 +18,8 @@ from typing import Final
 
 import casadi as ca
 
+from . import elementary, trigonometry, writer
 from . import lanes as vectors
-from . import trigonometry
 from .arrange import Batch, arranged
 from .engine import fuses
 from .libm import declarations, external
@@ -28,7 +28,7 @@ from .spec import Instruction, Stream
 
 #: Part of the cache key: raise it with every change that alters the code generated from the same
 #: instructions.
-LOWERING_VERSION: Final = 4
+LOWERING_VERSION: Final = 5
 #: Instructions per LLVM function.
 CHUNK: Final = 1000
 #: Work arrays up to this many doubles live on the stack (threads other than the main one can have small
@@ -102,10 +102,12 @@ def lower_module(streams: Sequence[Stream]) -> str:
     for width in {trigonometry.WIDTH, *(stream.lanes for stream in streams)} - {1}:
         parts.append(vectors.declarations(width))
         if fuses():
-            parts += [trigonometry.declaration(width), trigonometry.definition(width)]
+            parts += [writer.declaration(width), trigonometry.definition(width)]
     if fuses():
-        widths = {stream.lanes for stream in streams if stream.fused and stream.lanes > 1}
-        parts += [trigonometry.definition(width, quick=True) for width in widths]
+        quick = [stream for stream in streams if stream.fused and stream.lanes > 1]
+        parts += [trigonometry.definition(width, quick=True) for width in {stream.lanes for stream in quick}]
+        own = {(x.op, stream.lanes) for stream in quick for x in stream if x.op in elementary.OWN}
+        parts += [elementary.definition(*function) for function in sorted(own)]
     parts += [_Lowering(symbol(k), stream).run() for k, stream in enumerate(streams)]
     return "\n".join(parts)
 
@@ -153,7 +155,10 @@ class _Lowering:
             operation = OPERATIONS[op]
             operands = [self._use(number, chunk) for number in inputs[: operation.arity]]
             name = self._name()
-            made = vectors.lines_of(operation, self.lanes, name, operands)
+            if self.fused and self.lanes > 1 and op in elementary.OWN and fuses():
+                made = [elementary.call(op, name, operands, self.lanes)]
+            else:
+                made = vectors.lines_of(operation, self.lanes, name, operands)
             if self.fused and op in _FUSED and output not in self.apart:
                 made = [line.replace(_FUSED[op], f"{_FUSED[op]} contract", 1) for line in made]
             lines += made

@@ -71,7 +71,7 @@ class KernelSpec:
     fused : bool
         Digits may differ from CasADi's in the last place, for speed: products and sums are rounded once where the
         processor does both in one, sines and cosines of sums follow from those of their terms, and in lanes all sines
-        and cosines are right to 1.6 units in the last place instead of 0.8.
+        and cosines are right to 1.6 units in the last place instead of 0.8, and most other functions to 3.
 
     Raises
     ------

@@ -28,14 +28,12 @@ import math
 from typing import Final
 
 from .libm import external
-from .literals import literal
+from .writer import ROUNDING, Writer
 
 WIDTH: Final = 4
 NAME: Final = "sines_and_cosines"
 
 LARGEST: Final = 2.0**45
-# to the nearest integer: adding and subtracting this leaves no places behind the point; the integer is in its last bits
-_ROUNDING: Final = 1.5 * 2.0**52
 P1, P2, P3 = (float.fromhex(x) for x in ("0x1.921fb54442d18p0", "0x1.1a62633145c07p-54", "-0x1.f1976b7ed8fbcp-110"))
 SINE: Final = [(-1) ** n / math.factorial(2 * n + 1) for n in range(1, 9)]  # of r^3, r^5, ... r^17
 COSINE: Final = [(-1) ** n / math.factorial(2 * n) for n in range(2, 9)]  # of r^4, r^6, ... r^16
@@ -58,116 +56,62 @@ def _result(width: int) -> str:
     return f"{{ <{width} x double>, <{width} x double> }}"
 
 
-class _Writer:
-    """Lines of a function of vectors."""
-
-    def __init__(self, width: int) -> None:
-        self.width, self.lines = width, list[str]()
-        self.vector, self.integers = f"<{width} x double>", f"<{width} x i64>"
-
-    def constant(self, value: float) -> str:
-        return "<" + ", ".join([f"double {literal(value)}"] * self.width) + ">"
-
-    def words(self, value: int) -> str:
-        return "<" + ", ".join([f"i64 {value}"] * self.width) + ">"
-
-    def put(self, name: str, text: str) -> str:
-        self.lines.append(f"  %{name} = {text}")
-        return f"%{name}"
-
-    def fma(self, name: str, a: str, b: str, c: str) -> str:
-        vector = self.vector
-        return self.put(name, f"call {vector} @llvm.fma.v{self.width}f64({vector} {a}, {vector} {b}, {vector} {c})")
-
-    def op(self, name: str, what: str, a: str, b: str) -> str:
-        return self.put(name, f"{what} {self.vector} {a}, {b}")
-
-    def minus(self, name: str, a: str) -> str:
-        return self.put(name, f"fneg {self.vector} {a}")
-
-    def horner(self, name: str, z: str, coefficients: list[float]) -> str:
-        value = self.constant(coefficients[-1])
-        for i, c in enumerate(reversed(coefficients[:-1])):
-            value = self.fma(f"{name}{i}", value, z, self.constant(c))
-        return value
-
-
-def _accurate(to: _Writer, m: str, first: str) -> tuple[str, str]:
+def _accurate(to: Writer, m: str, first: str) -> tuple[str, str]:
     """Sine and cosine of first + m (P2 + P3)."""
     op, fma, one = to.op, to.fma, to.constant(1.0)
     # first + m P2 without an error, however much of it cancels: the product, the sum, and what rounding took from both
-    p = op("p", "fmul", m, to.constant(P2))
-    of_product = fma("of.product", m, to.constant(P2), to.minus("minus.p", p))
-    r = op("r", "fadd", first, p)
-    added = op("added", "fsub", r, first)
-    of_first = op("of.first", "fsub", first, op("kept", "fsub", r, added))
-    of_sum = op("of.sum", "fadd", of_first, op("of.p", "fsub", p, added))
-    t = fma("t", m, to.constant(P3), op("of.both", "fadd", of_sum, of_product))
+    p = op("fmul", m, to.constant(P2))
+    of_product = fma(m, to.constant(P2), to.minus(p))
+    r = op("fadd", first, p)
+    added = op("fsub", r, first)
+    of_first = op("fsub", first, op("fsub", r, added))
+    of_sum = op("fadd", of_first, op("fsub", p, added))
+    t = fma(m, to.constant(P3), op("fadd", of_sum, of_product))
     # sine and cosine of r + t
-    z = op("z", "fmul", r, r)
-    half = op("half", "fmul", z, to.constant(0.5))
-    w = op("w", "fsub", one, half)
-    cube = op("cube", "fmul", op("zr", "fmul", z, r), to.horner("of.sine", z, SINE))
-    sine = op("sine", "fadd", r, fma("below", t, w, cube))
-    rest = op("rest", "fsub", op("one", "fsub", one, w), half)  # what rounding took from w
-    tail = fma("tail", op("zz", "fmul", z, z), to.horner("of.cosine", z, COSINE), rest)
-    return sine, op("cosine", "fadd", w, fma("tails", to.minus("minus", r), t, tail))
+    z = op("fmul", r, r)
+    half = op("fmul", z, to.constant(0.5))
+    w = op("fsub", one, half)
+    cube = op("fmul", op("fmul", z, r), to.horner(z, SINE))
+    sine = op("fadd", r, fma(t, w, cube))
+    rest = op("fsub", op("fsub", one, w), half)  # what rounding took from w
+    tail = fma(op("fmul", z, z), to.horner(z, COSINE), rest)
+    return sine, op("fadd", w, fma(to.minus(r), t, tail))
 
 
-def _quick(to: _Writer, m: str, first: str) -> tuple[str, str]:
+def _quick(to: Writer, m: str, first: str) -> tuple[str, str]:
     """The same with fewer operations."""
-    r = to.fma("r", m, to.constant(P2), first)
-    z = to.op("z", "fmul", r, r)
-    sine = to.fma("sine", to.op("zr", "fmul", z, r), to.horner("of.sine", z, QUICK_SINE), r)
-    w = to.fma("w", z, to.constant(-0.5), to.constant(1.0))
-    return sine, to.fma("cosine", to.op("zz", "fmul", z, z), to.horner("of.cosine", z, QUICK_COSINE), w)
+    r = to.fma(m, to.constant(P2), first)
+    z = to.op("fmul", r, r)
+    sine = to.fma(to.op("fmul", z, r), to.horner(z, QUICK_SINE), r)
+    w = to.fma(z, to.constant(-0.5), to.constant(1.0))
+    return sine, to.fma(to.op("fmul", z, z), to.horner(z, QUICK_COSINE), w)
 
 
 def definition(width: int = WIDTH, quick: bool = False) -> str:
     """The function: a vector of angles to their sines and their cosines."""
-    to, result = _Writer(width), _result(width)
-    vector, integers, put = to.vector, to.integers, to.put
+    to, result = Writer(width), _result(width)
+    far = to.compare("uge", to.rounded("fabs", "%x"), to.constant(LARGEST))
+    near = to.guard(far)
     # k and x - k pi/2
-    shifted = to.fma("shifted", "%x", to.constant(2 / math.pi), to.constant(_ROUNDING))
-    quarter = put("quarter", f"bitcast {vector} {shifted} to {integers}")
-    m = to.op("m", "fsub", to.constant(_ROUNDING), shifted)
-    first = to.fma("first", m, to.constant(P1), "%x")
+    shifted = to.fma("%x", to.constant(2 / math.pi), to.constant(ROUNDING))
+    quarter = to.as_words(shifted)
+    m = to.op("fsub", to.constant(ROUNDING), shifted)
+    first = to.fma(m, to.constant(P1), "%x")
     sine, cosine = _quick(to, m, first) if quick else _accurate(to, m, first)
     # by quarters; the last bit becomes the first one, which is what selections look at
-    bit = put("bit", f"shl {integers} {quarter}, {to.words(63)}")
-    odd = put("odd", f"icmp slt {integers} {bit}, {to.words(0)}")
+    bit = to.word("shl", quarter, to.words(63))
+    odd = to.put(f"icmp slt {to.integers} {bit}, {to.words(0)}")
     results = []
     # the sine changes its sign in the quarters 2 and 3, the cosine in 1 and 2
-    following = put("following", f"add {integers} {quarter}, {to.words(1)}")
-    for name, even, other, turn in (("sin", sine, cosine, quarter), ("cos", cosine, sine, following)):
-        value = put(f"{name}.value", f"select <{width} x i1> {odd}, {vector} {other}, {vector} {even}")
-        turned = put(f"{name}.turned", f"and {integers} {turn}, {to.words(2)}")
-        sign = put(f"{name}.sign", f"shl {integers} {turned}, {to.words(62)}")
-        bits = put(f"{name}.bits", f"bitcast {vector} {value} to {integers}")
-        flipped = put(f"{name}.flipped", f"xor {integers} {bits}, {sign}")
-        results.append(put(name, f"bitcast {integers} {flipped} to {vector}"))
-    both = put("both", f"insertvalue {result} poison, {vector} {results[0]}, 0")
-    put("result", f"insertvalue {result} {both}, {vector} {results[1]}, 1")
-    body = "\n".join([*to.lines, f"  ret {result} %result"])
-    return f"""\
-define internal {result} {_function(width, quick)}({vector} %x) noinline nounwind willreturn memory(none) {{
-  %size = call {vector} @llvm.fabs.v{width}f64({vector} %x)
-  %far = fcmp uge {vector} %size, {to.constant(LARGEST)}
-  %mask = bitcast <{width} x i1> %far to i{width}
-  %near = icmp eq i{width} %mask, 0
-  br i1 %near, label %here, label %elsewhere
-here:
-{body}
-elsewhere:
-{_by_the_library(width)}
-}}
-"""
-
-
-def declaration(width: int) -> str:
-    """What these functions need of LLVM."""
-    vector = f"<{width} x double>"
-    return f"declare {vector} @llvm.fma.v{width}f64({vector}, {vector}, {vector})\n"
+    following = to.word("add", quarter, to.words(1))
+    for even, other, turn in ((sine, cosine, quarter), (cosine, sine, following)):
+        sign = to.word("shl", to.word("and", turn, to.words(2)), to.words(62))
+        value = to.as_words(to.choose(odd, other, even))
+        results.append(to.as_numbers(to.word("xor", value, sign)))
+    both = to.put(f"insertvalue {result} poison, {to.vector} {results[0]}, 0")
+    last = to.put(f"insertvalue {result} {both}, {to.vector} {results[1]}, 1")
+    head = f"{result} {_function(width, quick)}({to.vector} %x)"
+    return to.function(head, near, f"ret {result} {last}", _by_the_library(width))
 
 
 def _by_the_library(width: int) -> str:
@@ -182,7 +126,7 @@ def _by_the_library(width: int) -> str:
     lines.append(f"%slow.sines = insertvalue {result} poison, {vector} %s.{width - 1}, 0")
     lines.append(f"%slow = insertvalue {result} %slow.sines, {vector} %c.{width - 1}, 1")
     lines.append(f"ret {result} %slow")
-    return "\n".join(f"  {line}" for line in lines)
+    return "\n".join(lines)
 
 
 def call(name: str, angles: list[str]) -> list[str]:
