@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import casadi as ca
 import numpy as np
 
+from dalembert.compiler import KernelSpec, compile_kernels
 from dalembert.model.symbols import MEANING, NAMES
 from dalembert.model.system import System
 from dalembert.runtime.assembly import Workspace
@@ -74,14 +75,9 @@ def solve_contact(system: System, t: float, row: np.ndarray, layout: Any, p: np.
         return
     from scipy.optimize import root
 
-    values = point_values(system, layout, t, row, p)
-
-    def equations(s: np.ndarray) -> np.ndarray:
-        values["s"] = s
-        return evaluate(system, "h", values).ravel()
-
-    answer = root(equations, row[layout.slice("s")].copy(), tol=1e-14)
-    residual = np.abs(equations(answer.x)).max()
+    values, equations = point_values(system, layout, t, row, p), _contact_equations(system)
+    answer = root(lambda s: equations(values, s), row[layout.slice("s")].copy(), jac=True, tol=1e-14)
+    residual = np.abs(equations(values, answer.x)[0]).max()
     if not residual < 1e-8:
         names = ", ".join(system.names["s"])
         raise InconsistentError(
@@ -89,6 +85,29 @@ def solve_contact(system: System, t: float, row: np.ndarray, layout: Any, p: np.
             f"give a better guess with s0=."
         )
     row[layout.slice("s")] = answer.x
+
+
+def _contact_equations(system: System) -> Callable[[dict[str, Any], np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """h and its derivatives with respect to s, at the other variables and at s."""
+    n, x, cache = system.ns, system.symbols, system.__dict__
+    if "_contact" not in cache:
+        jacobian = ca.jacobian(system.h, x.s)
+        if system.calls:
+            cache["_contact"] = ca.Function("contact", [*x.as_tuple(), system.coefficients], [system.h, jacobian])
+        else:
+            spec = KernelSpec("contact", x.s, ca.vertcat(x.t, x.q, x.p), ca.vertcat(system.h, ca.vec(jacobian)))
+            cache["_contact"] = compile_kernels([spec])["contact"]
+    find = cache["_contact"]
+
+    def through_casadi(values: dict[str, Any], s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        h, h_s = _called(system, find, {**values, "s": s})
+        return h.ravel(), h_s
+
+    def compiled(values: dict[str, Any], s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        out = find(s, np.concatenate([[values["t"]], values["q"], values["p"]]))
+        return out[:n], out[n:].reshape(n, n).T
+
+    return through_casadi if system.calls else compiled
 
 
 def point_values(system: System, layout: Any, t: float, row: np.ndarray, p: np.ndarray) -> dict[str, Any]:
@@ -99,13 +118,18 @@ def point_values(system: System, layout: Any, t: float, row: np.ndarray, p: np.n
 
 def evaluate(system: System, name: str, values: dict[str, Any]) -> np.ndarray:
     """An expression of the model at numbers, through CasADi itself."""
+    return _called(system, system.function(name), values)[0]
+
+
+def _called(system: System, function: ca.Function, values: dict[str, Any]) -> list[np.ndarray]:
+    """What a function of the variables of a model and of what its black boxes return is at numbers."""
     coefficients = np.zeros(system.coefficients.numel())
     if system.calls:
         find = ca.Function("arguments", list(system.symbols.as_tuple()), [system.arguments])
         arguments = np.asarray(find(*[values[n] for n in NAMES])).ravel()
         system.fill(arguments, coefficients)
-    out = system.function(name)(*[values[n] for n in NAMES], coefficients)
-    return np.asarray(out.full(), dtype=float)
+    found = function.call([*[values[n] for n in NAMES], coefficients])
+    return [np.asarray(x.full(), dtype=float) for x in found]
 
 
 def not_finite(system: System, layout: Any, t: float, row: np.ndarray, p: np.ndarray) -> str:
