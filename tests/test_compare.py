@@ -52,6 +52,18 @@ def test_against_the_exact_solution():
     assert told[-1] == ("done", 6, 6)
 
 
+def test_variants_of_a_method():
+    """All of them are compared unless methods are chosen."""
+    p = da.problems()["pendulum"]
+    options = {"tolerances": (1e-6,), "rounds": 1, "formulations": ["index-1"], "reference": p.reference}
+    found = compare(p.system, (0, 0.5), p.q0, p.v0, **options)
+    names = [t.method for t in found.trials]
+    assert {"iterated", "iterated (Newton)", "bdf", "radau"} <= set(names)
+    assert len(names) == len(set(names))
+    some = compare(p.system, (0, 0.5), p.q0, p.v0, methods=["iterated"], **options)
+    assert [t.method for t in some.trials] == ["iterated"]
+
+
 def test_own_reference_by_two_families():
     """Errors against own tight runs equal those against the exact solution."""
     exact, own = short(reference=da.problems()["pendulum"].reference), short()

@@ -156,7 +156,8 @@ def compare(
     system, t_span, q0, v0, parameters, options
         As for `dalembert.solve`.
     methods, formulations
-        Which; default all that choose their steps (without backward Euler), and all that each method takes.
+        Which; default all that choose their steps (without backward Euler), in all their `variants`, and all that each
+        method takes.
     tolerances
         Values of rtol = atol.
     reference, reference_times
@@ -200,11 +201,11 @@ def compare(
     trials: list[Trial] = []
     for i, (method, formulation) in enumerate(pairs):
         for j, rtol in enumerate(tolerances):
-            tell(f"{method.name}, {formulation.name}, rtol {rtol:g}", i * len(tolerances) + j, total)
+            tell(f"{method.label}, {formulation.name}, rtol {rtol:g}", i * len(tolerances) + j, total)
             other = next((x for family, x in exact.items() if family != method.name), None)
             trial = bench.trial(method, formulation, float(rtol), times, other or next(iter(exact.values())))
             if isinstance(trial, str):
-                refused[(method.name, formulation.name)] = trial
+                refused[(method.label, formulation.name)] = trial
                 break
             trials.append(trial)
     tell("done", total, total)
@@ -215,7 +216,8 @@ def _pairs(
     system: System, chosen: Sequence[Any] | None, forms: Sequence[Any] | None
 ) -> tuple[list[tuple[Integrator, Formulation]], dict[tuple[str, str], str]]:
     """Pairs that can be built, and why the others cannot."""
-    some = [m for m in sorted(methods()) if m not in LEFT_OUT] if chosen is None else chosen
+    every = [kind for name, kind in sorted(methods().items()) if name not in LEFT_OUT]
+    some = [kind(**options) for kind in every for options in ({}, *kind.variants)] if chosen is None else chosen
     pairs, refused = [], {}
     for given in some:
         method = as_method(given)
@@ -225,7 +227,7 @@ def _pairs(
                 formulation = as_formulation(form, method.default_formulation)
                 method.for_run(False).check(system, formulation)
             except OptionError as problem:
-                refused[(method.name, form if isinstance(form, str) else form.name)] = str(problem)
+                refused[(method.label, form if isinstance(form, str) else form.name)] = str(problem)
                 if isinstance(form, str) and form not in formulations():
                     raise
                 continue
@@ -281,7 +283,7 @@ class _Bench:
         self, method: Integrator, formulation: Formulation, rtol: float, times: np.ndarray, exact: Mapping[str, Any]
     ) -> Trial | str:
         """One trial, or the reason why the pair cannot be used on this system."""
-        name = (method.name, formulation.name, rtol)
+        name = (method.label, formulation.name, rtol)
         try:
             sol = self.run(method, formulation, rtol, times, PROBE)
             if sol.status == Status.MAX_STEPS:
