@@ -36,6 +36,7 @@ AUTO = "auto"
 PAIRS: dict[str, tuple[str | Integrator, str | None]] = {
     AUTO: ("auto", None),
     "Iterated": (da.Iterated(), "index-1"),
+    "Iterated, Newton": (da.Iterated(newton=True), "index-1"),
     "Explicit(5)": (da.Explicit(5), "index-1"),
     "Explicit(8)": (da.Explicit(8), "index-1"),
     "BDF, index-1": (da.BDF(), "index-1"),

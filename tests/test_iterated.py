@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dalembert as da
+from dalembert.compiler.engine import fuses
 from dalembert.integrators.iterated import radau_formula
 from dalembert.numerics import sweeps
 from dalembert.numerics.native import LANES
@@ -240,8 +241,11 @@ def test_events_within_long_steps() -> None:
 
 def test_functions_lane_by_lane() -> None:
     """Where much of a model is functions without a vector form, "auto" keeps to explicit steps."""
-    spring = da.System(q=["x"], mass=[1.0], force=lambda q: [-np.sinh(q[0]) - np.tanh(q[0]) - np.exp(q[0]) + 1.0])
+    spring = da.System(q=["x"], mass=[1.0], force=lambda q: [-np.arcsinh(q[0]) - np.log1p(q[0] ** 2) - np.sin(q[0])])
     assert lane_by_lane(spring)
+    if fuses():  # most functions have a vector form there
+        soft = da.System(q=["x"], mass=[1.0], force=lambda q: [-np.sinh(q[0]) - np.tanh(q[0]) - np.exp(q[0]) + 1.0])
+        assert not lane_by_lane(soft)
     assert not lane_by_lane(da.problems()["andrews"].system)
     runs = [da.solve(spring, (0, 5), [1.0], [0.0], method=m, rtol=1e-9, atol=1e-9) for m in ("auto", "iterated")]
     assert runs[0].stats.method.startswith("explicit")
@@ -253,6 +257,21 @@ def drag(law: Any) -> da.System:
         q=["x", "y"], mass=[1.0, 1.0], force=lambda v: [*law(v), 0.0][:2] + np.array([0.0, -9.81]),
         constraints=lambda q: [(q @ q - 1) / 2],
     )  # fmt: skip
+
+
+def test_estimate_of_what_a_kink_costs() -> None:
+    """Wherever in a step it is: the estimate is not small by chance."""
+    f = radau_formula()
+    c, end = f[sweeps.C : sweeps.BARYCENTRIC], f[sweeps.END : sweeps.FORMULA].reshape(LANES, LANES)
+    for power in (1, 2):  # a kink, and a jump of the curvature
+        worst = 0.0
+        for at in np.linspace(1e-3, 0.999, 5000):
+            rate = np.maximum(c - at, 0) ** power
+            error = abs(end[:, 0] @ rate - (1 - at) ** (power + 1) / (power + 1))
+            g7, g6 = (abs(end[:, lane] @ rate) for lane in (sweeps.G7, sweeps.G6))
+            before = max(abs(end[:, sweeps.BEGINNING] @ rate) - sweeps.UNLIKE * (g7 + g6), 0.0)  # where it was zero
+            worst = max(worst, error / (max(g7, sweeps.OTHER * g6) + c[0] * before))
+        assert 0.3 < worst < 1.0
 
 
 @pytest.mark.parametrize("law", [

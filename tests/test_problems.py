@@ -9,6 +9,7 @@ import pytest
 import dalembert as da
 from dalembert.problems import Problem, four_bar, slider_crank
 from dalembert.problems.minimal import minimal_coordinates
+from dalembert.runtime.ingredients import kinked
 
 ALL = list(da.problems())
 # 485 unknowns are long to compile; the wheelset makes 100,000 steps
@@ -123,12 +124,14 @@ def test_default_method_meets_the_reference(name: str, tol: float) -> None:
 @pytest.mark.parametrize("name", WITH_REFERENCE)
 def test_tighter_tolerance_gives_smaller_error(name: str) -> None:
     """Over three decades of tolerance by a factor 50 at least: errors of either sign may cancel in a loose run, but
-    hardly in two."""
+    hardly in two. With kinks about, which methods of high order are careful with everywhere, loose runs may be more
+    accurate than they were asked to be; then they count as if they were not."""
     loose, other, tight = (
         errors(name, run(name, tol), run(name, tol)(np.array(times(name)))) for tol in (1e-6, 1.5e-6, 1e-9)
     )
+    floor = 1e-6 / 50 if kinked(da.problems()[name].system) else 1e-10
     for what in loose:
-        assert tight[what] <= max(loose[what] / 50, other[what] / 75, 1e-10), what
+        assert tight[what] <= max(loose[what] / 50, other[what] / 75, floor), what
 
 
 @pytest.mark.parametrize("name", WITH_REFERENCE)

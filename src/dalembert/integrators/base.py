@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -46,6 +46,8 @@ class StepData:
     # matrix -> (right side -> solution), for matrices like that of the equations for multipliers and accelerations (see
     # `numerics.multipliers`), rows of which may be taken at other states; None as above
     eliminate: Callable[[ca.SX], Callable[[ca.SX], ca.SX]] | None = None
+    # (t, row, p, h) of states and steps that elimination is to serve
+    samples: Sequence[tuple[float, np.ndarray, np.ndarray, float]] = ()
     corrected: bool = False  # positions that a step makes are put onto their group afterwards
 
     @property
@@ -127,6 +129,8 @@ class Integrator(ABC):
     # names of the formulations it can integrate
     takes: ClassVar[Any] = EveryFormulation()
 
+    # options that make another method of it, to be compared with others, too
+    variants: ClassVar[tuple[Mapping[str, Any], ...]] = ()
     # rows kept back from the order: a method of order k on k + reserve past rows
     reserve: ClassVar[int] = 0
     # the unknowns are the first entries of the row
@@ -159,6 +163,11 @@ class Integrator(ABC):
     hermite_order: ClassVar[int | None] = None
     # error estimates of velocities are rounding errors below so many units in the last place of the largest of them
     rounding: ClassVar[float] = 0.0
+
+    @property
+    def label(self) -> str:
+        """What tells it from its `variants`, where several are listed."""
+        return self.name
 
     @property
     def equations_key(self) -> tuple[Any, ...]:

@@ -27,7 +27,7 @@ def implicit_accelerations(method: str) -> OptionError:
     return OptionError(
         f"method {method!r} needs accelerations and multipliers that follow from a linear system; this model has "
         "friction, auxiliary variables, contact coordinates or black boxes, or is too large for compiled elimination. "
-        "Use BDF or Radau."
+        "Use BDF or Radau, or Iterated(newton=True) for small systems without black boxes."
     )
 
 

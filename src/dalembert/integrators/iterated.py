@@ -13,10 +13,15 @@ order 8 in the accelerations, and every sweep gains one: with m sweeps positions
 order 8 + m, at most 15, that of Radau IIA with eight stages. (Gauss would be of order 16; but Radau's last stage is the
 end of the step, so that no force that begins to act there goes unnoticed.)
 
-For stiff systems sweeps are iterations of Newton's method instead, with derivatives at the beginning of the step. In
-terms of eigenvectors of the matrix (a_ij) there is one linear system for each of four pairs of eigenvalues [HW96,
-IV.8], and these are solved in lanes, too. A step then costs about twice as much, and is L-stable, of order 15. (Where
-nothing is stiff, the derivatives of another state are no help: sweeps contract faster without them.)
+For stiff systems sweeps are iterations of Newton's method instead, with derivatives at the beginning of the step, or of
+one of the last steps while sweeps contract well. In terms of eigenvectors of the matrix (a_ij) there is one linear
+system for each of four pairs of eigenvalues [HW96, IV.8], and these are solved in lanes, too. A step then costs about
+twice as much, and is L-stable, of order 15. (Where nothing is stiff, the derivatives of another state are no help:
+sweeps contract faster without them.)
+
+Where accelerations do not follow from a linear system, because friction depends on multipliers, or forces on auxiliary
+variables or points of contact, these are unknowns of every stage, too, and sweeps do not solve for them: they make one
+iteration of Newton's method for everything.
 
 On a group the numbers that q is stored in are integrated, q' = rate(q, v), which needs no exponentials and takes
 polynomials on from step to step; what leaves the group, an error of the step, is then removed.
@@ -24,7 +29,7 @@ polynomials on from step to step; what leaves the group, an error of the step, i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -34,14 +39,16 @@ import numpy as np
 from numpy.polynomial import Legendre, legendre
 
 from dalembert.formulations.base import Formulation, Unknown
+from dalembert.integrators import explicit_stages
 from dalembert.integrators.base import Integrator, LanesNewton, StepData, StepEquations, register
-from dalembert.integrators.explicit_stages import implicit_accelerations
 from dalembert.integrators.stages import last_row_function
 from dalembert.integrators.tableaus import radau_nodes
 from dalembert.model.point import Environment
 from dalembert.model.system import System
 from dalembert.numerics import complex_elimination as elimination
 from dalembert.numerics.layout import Layout
+from dalembert.numerics.lu import SingularMatrix, plan_elimination
+from dalembert.numerics.multipliers import BLOCKS, acceleration_equations, implicit_accelerations
 from dalembert.numerics.native import LANES
 from dalembert.numerics.projection import Projection
 from dalembert.numerics.sweeps import BEGINNING, G4, G5, G6, G7
@@ -57,7 +64,7 @@ LOOSEST = 1e-2
 # Steps for tolerances looser than this one are as long as sweeps contract, and more accurate than they have to be. For
 # errors to follow the tolerance from there on, local ones have to fall a little faster.
 FREE, FOLLOW = 1e-4, 0.01
-LARGEST_NEWTON = 24  # velocities and dynamic states: the elimination is written out
+LARGEST_NEWTON = 24  # unknowns of a stage: the elimination is written out
 CORRECTIONS = 4  # of numbers off a group, each squares how far they are
 
 
@@ -116,8 +123,9 @@ class Iterated(Integrator):
         Iterations of a step, 1 to 7; the order is 8 + ``sweeps``. Default: 5; 7 on groups, if steps are automatic, and
         with ``newton``.
     newton
-        True: by Newton's method, for stiff systems of up to 24 velocities (and dynamic states) in Euclidean spaces.
-        Steps are as long as the motion allows, of order 15, and L-stable.
+        True: by Newton's method, for stiff systems of up to 24 velocities (and dynamic states) in Euclidean spaces, and
+        for those whose accelerations are implicit, with friction, auxiliary variables or contact coordinates (which
+        then count as well, and so do multipliers). Steps are as long as the motion allows, of order 15, and L-stable.
 
     Examples
     --------
@@ -137,6 +145,7 @@ class Iterated(Integrator):
     in_row: ClassVar[bool] = False
     one_step: ClassVar[bool] = True
     on_groups: ClassVar[bool] = True
+    variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({"newton": True},)
     growth: ClassVar[float] = 1.7  # polynomials are extrapolated
 
     def __post_init__(self) -> None:
@@ -152,6 +161,10 @@ class Iterated(Integrator):
         return usual if self.sweeps is None else self.sweeps
 
     @property
+    def label(self) -> str:
+        return f"{self.name} (Newton)" if self.newton else self.name
+
+    @property
     def order(self) -> int:
         return 2 * LANES - 1 if self.newton else LANES + self.n_sweeps
 
@@ -162,11 +175,14 @@ class Iterated(Integrator):
                 f"Iterated(newton=True) needs a Euclidean configuration space; on {system.space} use da.Radau() or "
                 "da.BDF() for stiff systems."
             )
-        if self.newton and system.nv + system.nr > LARGEST_NEWTON:
+        if self.newton and newton_unknowns(system) > LARGEST_NEWTON:
             raise OptionError(
-                f"Iterated(newton=True) eliminates all {system.nv + system.nr} velocities and dynamic states at once, "
-                f"which pays for up to {LARGEST_NEWTON}; use da.Radau() or da.BDF()."
+                f"Iterated(newton=True) eliminates all {newton_unknowns(system)} rates of velocities and dynamic "
+                "states (where accelerations are implicit: and multipliers, auxiliary variables and contact "
+                f"coordinates) at once, which pays for up to {LARGEST_NEWTON}; use da.Radau() or da.BDF()."
             )
+        if self.newton and system.calls:
+            raise explicit_stages.implicit_accelerations(self.name)
 
     def for_space(self, space: Space, formulation: Formulation, tolerance: float) -> Iterated:
         more = self.sweeps is None and not space.flat and not self.newton  # which is refused there
@@ -208,10 +224,17 @@ class Iterated(Integrator):
     def unknowns(self, system: System, formulation: Formulation) -> list[Unknown]:
         """What the sweeps compute: the changes of q, v and r, and their errors."""
         sizes = {"dq": system.nq, "dv": system.nv, "dr": system.nr}
-        return [Unknown(f"{of}{name}", size, False) for of in ("", "error_") for name, size in sizes.items()]
+        changes = [Unknown(f"{of}{name}", size, False) for of in ("", "error_") for name, size in sizes.items()]
+        return [*changes, *self._own(system)]
 
     def carried(self, system: System, formulation: Formulation) -> list[Unknown]:
-        return [u for u in formulation.unknowns(system) if u.name in ("q", "v", "r")]
+        return [*(u for u in formulation.unknowns(system) if u.name in ("q", "v", "r")), *self._own(system)]
+
+    def _own(self, system: System) -> list[Unknown]:
+        """What sweeps compute, and begin with, where accelerations are implicit."""
+        if not (self.newton and implicit_accelerations(system)):
+            return []
+        return [Unknown(name, system.sizes[name], False, controlled=False) for name in BLOCKS]
 
     def weight_map(self, system: System, layout: Layout, formulation: Formulation) -> np.ndarray:
         return np.zeros((2, sum(u.size for u in self.unknowns(system, formulation))), dtype=np.int64)
@@ -220,23 +243,39 @@ class Iterated(Integrator):
         self, formulation: Formulation, env: Environment, layout: Layout, x: ca.SX, data: StepData
     ) -> StepEquations:
         system, h = env.system, data.h
-        if data.accelerate is None:
-            raise implicit_accelerations(self.name)
+        own = [u.name for u in self._own(system)]
+        if data.accelerate is None and not own:
+            raise explicit_stages.implicit_accelerations(self.name)
         sizes = [u.size for u in self.unknowns(system, formulation)]
-        dq, dv, dr, *errors = ca.vertsplit(x, np.cumsum([0, *sizes]).tolist())
+        dq, dv, dr, *others = ca.vertsplit(x, np.cumsum([0, *sizes]).tolist())
+        errors, found = others[:3], dict(zip(own, others[3:], strict=True))
         old = {u.name: data.first[layout.slice(u.name)] for u in self.carried(system, formulation)}
         q_new = old["q"] + dq
         q_new = q_new if data.corrected else on_space(system, q_new)
-        new = {"q": q_new, "v": old["v"] + dv, "r": old["r"] + dr}
+        new = {"q": q_new, "v": old["v"] + dv, "r": old["r"] + dr, **found}
 
         c, r, v, q = (ca.SX.sym(n, k) for n, k in zip("crvq", [1, *reversed(sizes[:3])], strict=True))
         flat = system.space.flat or not system.nq
-        rates = [*data.accelerate(data.t - h + c * h, old["q"] + q if flat else q, v, r, data.p)]
+        t, at_q, arguments = data.t - h + c * h, old["q"] + q if flat else q, ca.vertcat(c, r, v, q)
+        at_start = ca.vertcat(0, old["r"], old["v"], ca.SX.zeros(system.nq, 1))
         newton = None
+        if own or data.accelerate is None:
+            y = {name: ca.SX.sym(name, system.sizes[name]) for name in own} | {"r_dot": ca.SX.sym("r_dot", system.nr)}
+            z = ca.vertcat(y["a"], y["r_dot"], *[y[name] for name in own if name != "a"])
+            F = acceleration_equations(env, {"t": t, "q": at_q, "v": v, "r": r}, y)
+            at_start = ca.vertcat(at_start, old["a"], ca.SX.zeros(system.nr, 1), *[old[n] for n in own if n != "a"])
+            arguments, rates = ca.vertcat(arguments, z), [z - F]
+        else:
+            z, rates = ca.SX(0, 1), [*data.accelerate(t, at_q, v, r, data.p)]
         if self.newton:
-            x0 = ca.vertcat(c, r, v, q)
-            at_start = ca.vertcat(0, old["r"], old["v"], ca.SX.zeros(system.nq, 1))
-            newton = _newton(ca.vertcat(*rates), v, q, r, lambda expr: ca.substitute(expr, x0, at_start))
+            derivatives = [-ca.jacobian(ca.vertcat(*rates), by) for by in (v, q, r)]
+            first = ca.jacobian(F, z) if own else ca.SX.eye(system.nv + system.nr)
+
+            def begin(expression: ca.SX) -> ca.SX:
+                return ca.substitute(expression, arguments, at_start)
+
+            order = _pivots(first, derivatives, arguments, data, layout, own) if own else None
+            newton = _newton(begin(first), [begin(x) for x in derivatives], order)
         if not flat:
             rates.append(ca.SX(system.space.rate(q, v)))
 
@@ -249,8 +288,8 @@ class Iterated(Integrator):
             rows=ca.SX.ones(x.numel(), 1),
             columns=ca.SX.ones(x.numel(), 1),
             update=row(new),
-            error=row(dict(zip("qvr", errors, strict=True))),
-            lanes=(ca.vertcat(c, r, v, q), ca.densify(ca.vertcat(*rates))),
+            error=row({**dict(zip("qvr", errors, strict=True)), **{n: ca.SX.zeros(x.shape) for n, x in found.items()}}),
+            lanes=(arguments, ca.densify(ca.vertcat(*rates))),
             lanes_newton=newton,
         )
 
@@ -258,34 +297,76 @@ class Iterated(Integrator):
         return last_row_function()
 
 
-def _newton(rates: ca.SX, v: ca.SX, q: ca.SX, r: ca.SX, begin: Callable[[ca.SX], ca.SX]) -> LanesNewton:
+def newton_unknowns(system: System) -> int:
+    """Of a stage: rates of velocities and of dynamic states, and, if they are implicit, what they depend on."""
+    others = system.nw + system.ns + system.nlam + system.nmu
+    return system.nv + system.nr + (others if implicit_accelerations(system) else 0)
+
+
+Order = tuple[Sequence[int], Sequence[int]]  # rows and columns of pivots
+
+
+def _newton(first: ca.SX, derivatives: Sequence[ca.SX], order: Order | None) -> LanesNewton:
     """Simplified Newton's method for the rates of all stages, by eigenvectors of the formula [HW96, IV.8].
 
-    With z = h times an eigenvalue, changes d of the rates (of v and r) change v and r by z d, and q by z^2 d_v.
+    ``first``, ``derivatives``: of what is to vanish, with respect to the unknowns, which are the rates of v and r, and
+    others; and with respect to v, q and r. With z = h times an eigenvalue, changes d of the rates change v and r by z
+    d, and q by z^2 d_v.
     """
-    n, nv = rates.numel(), v.numel()
-    derivatives = [begin(ca.jacobian(rates, x)) for x in (v, q, r)]
+    n, nv = first.shape[0], derivatives[0].shape[1]
     zr, zi = ca.SX.sym("zr"), ca.SX.sym("zi")
-    powers = {0: (zr, zi), 1: (zr * zr - zi * zi, 2 * zr * zi), 2: (zr, zi)}
-    matrix: elimination.Matrix = [[(ca.SX(1.0), ca.SX(0.0)) if i == j else None for j in range(n)] for i in range(n)]
+    powers = ((ca.SX(1.0), ca.SX(0.0)), (zr, zi), (zr * zr - zi * zi, 2 * zr * zi), (zr, zi))
+    matrix: elimination.Matrix = [[None] * n for _ in range(n)]
     numbers, symbols = [], []
-    for k, block in enumerate(derivatives):
+    for k, block in enumerate((first, *derivatives)):
         for i, j in zip(*block.sparsity().get_triplet(), strict=True):
-            y = ca.SX.sym("y")
-            numbers.append(block[i, j])
-            symbols.append(y)
-            column = j + nv if k == 2 else j
+            y = block[i, j]
+            if not y.is_constant():
+                numbers.append(y)
+                y = ca.SX.sym("y")
+                symbols.append(y)
+            column = j + nv if k == 3 else j
             before = matrix[i][column] or (ca.SX(0.0), ca.SX(0.0))
-            matrix[i][column] = before[0] - y * powers[k][0], before[1] - y * powers[k][1]
-    factors = elimination.factor(matrix)
+            matrix[i][column] = before[0] + y * powers[k][0], before[1] + y * powers[k][1]
+    rows, columns = order or (range(n), range(n))
+    factors = elimination.factor([[matrix[i][j] for j in columns] for i in rows])
     known, names = elimination.like(factors, "f")
     right = [(ca.SX.sym("br"), ca.SX.sym("bi")) for _ in range(n)]
-    solution = elimination.solve(known, right)
+    solved = dict(zip(columns, elimination.solve(known, [right[i] for i in rows]), strict=True))
     return LanesNewton(
         ca.densify(ca.vertcat(*numbers)),
         (ca.vertcat(zr, zi), ca.vertcat(*symbols), elimination.stacked(elimination.entries(factors))),
-        (ca.vertcat(names, elimination.stacked(right)), elimination.stacked(solution)),
+        (ca.vertcat(names, elimination.stacked(right)), elimination.stacked([solved[i] for i in range(n)])),
     )
+
+
+def _pivots(
+    first: ca.SX, derivatives: Sequence[ca.SX], arguments: ca.SX, data: StepData, layout: Layout, own: Sequence[str]
+) -> Order:
+    """Rows and columns of pivots that serve near the start of a run, for all sizes of steps."""
+    nv, z = derivatives[0].shape[1], ca.SX.sym("z")
+    by_v, by_q, by_r = derivatives
+    n, nr = first.shape[0], by_r.shape[1]
+    matrix = first + ca.horzcat(z * by_v + z * z * by_q, z * by_r, ca.SX(n, n - nv - nr))
+    find = ca.Function("matrix", [z, arguments, data.t, data.h, data.first, data.p], [matrix])
+    samples = []
+    for t, row, p, h in data.samples:
+        part = {name: row[layout.slice(name)] for name, _ in layout.blocks}
+        at = np.concatenate([[0.0], part["r"], part["v"], 0 * part["q"], part["a"], part["r_dot"],
+                             *[part[name] for name in own if name != "a"]])  # fmt: skip
+        for size in h * np.logspace(-4, 0, 5):
+            samples.append(find(size, at, t, size, row[: data.first.numel()], p).full())
+    samples = [x for x in samples if np.all(np.isfinite(x))]
+    try:
+        plan = plan_elimination(matrix.sparsity(), samples) if samples else None
+    except SingularMatrix:
+        plan = None
+    if plan is None:
+        raise OptionError(
+            "Iterated(newton=True) finds no order of pivots for accelerations and multipliers that serves near the "
+            "initial values, where they may not be unique; use da.BDF()."
+        )
+    return plan.rows, plan.columns
 
 
 def on_space(system: System, q: ca.SX) -> ca.SX:

@@ -57,4 +57,3 @@ class Radau(CollocationMethod):
         # a turning body needs short steps of order 5: 9,000 where 600 of order 9 do
         fit = tolerance <= TIGHT and not space.flat
         return Radau(stages=MOST_STAGES) if fit and self.stages is None else self
-

@@ -50,9 +50,7 @@ def stage_weights(layout: Layout, stages: int, added: Mapping[str, int] = NONE) 
     return np.ascontiguousarray(np.concatenate(parts * stages, axis=1), dtype=np.int64)
 
 
-def split_stages(
-    system: System, x: ca.SX, stages: int, added: Mapping[str, int] = NONE
-) -> list[dict[str, ca.SX]]:
+def split_stages(system: System, x: ca.SX, stages: int, added: Mapping[str, int] = NONE) -> list[dict[str, ca.SX]]:
     """The unknowns of each stage by name."""
     sizes = stage_sizes(system, added)
     out, position = [], 0

@@ -20,8 +20,8 @@ from dalembert.status import OptionError
 
 KINDS = {"lam": "constraints", "mu": "velocity_constraints"}  # multiplier -> role of its constraints
 _CACHES = (
-    "_functions", "_assemblies", "_nearest", "_not_explicit", "_ingredients", "_layouts", "_variants", "_checked",
-    "_choices",
+    "_functions", "_assemblies", "_nearest", "_not_explicit", "_implicit", "_ingredients", "_layouts", "_variants",
+    "_checked", "_choices", "_contact",
 )  # fmt: skip
 _REWRITTEN = ("force", "dynamics", "auxiliary", "_constraint_force")
 

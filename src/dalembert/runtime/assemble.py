@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -71,7 +71,7 @@ def assemble(
     accelerate = _accelerations(multiplier_system, data, eliminate) if eliminate is not None else None
     corrected = projection is not None and projection.steps and any(s.moved is not None for s in stage_systems)
     step_system, equations, n_past, predicted = _step(
-        system, method, formulation, layout, accelerate, eliminate, corrected
+        system, method, formulation, layout, accelerate, eliminate, [(t, row, p, h) for row in rows], corrected
     )
     n_last = _n_last(system, method, n_past)
     if (projection is None or not projection.steps) and method.satisfies(formulation) & {"position", "velocity"}:
@@ -178,6 +178,7 @@ def _step(
     layout: Layout,
     accelerate: Accelerate | None = None,
     eliminate: Eliminate | None = None,
+    samples: Sequence[tuple[float, np.ndarray, np.ndarray, float]] = (),
     corrected: bool = False,
 ) -> tuple[Nonlinear, StepEquations, int, ca.SX]:
     sym = ca.SX.sym
@@ -187,7 +188,7 @@ def _step(
         sym("t"), sym("h"), sym("c", N_NUMBERS), sym("first", n_past), sym("second", n_past),
         sym("last", _n_last(system, method, n_past)), sym("p", system.parameters.size),
         sym("data", formulation.data_size(system)), sym("predicted", n_past), accelerate, eliminate,
-        corrected,
+        samples, corrected,
     )  # fmt: skip
     env = Environment(system, data.p, data.data)
     x = sym("x", n)

@@ -7,7 +7,7 @@ many times the rate of the motion, |a|/|v|. Then, and only then, the spectrum of
 damped eigenvalues that fast mean stiffness, and Newton's method for the same stages (Radau IIA of fewer stages or BDF
 for large systems, BDF on groups) takes over. It hands back when its steps are so short that the others would cost less.
 Explicit steps also take over where iterated ones become short close to a position where the constraints lose rank: they
-step across it.
+step across it. Where accelerations are implicit, Newton's method makes all of the run.
 
 [HW96] E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer 1996.
 """
@@ -31,6 +31,7 @@ from dalembert.integrators.radau import Radau
 from dalembert.model.system import System
 from dalembert.numerics import runstate
 from dalembert.numerics.compiled import judge, rate_of_motion
+from dalembert.numerics.multipliers import implicit_accelerations
 from dalembert.numerics.native import LANES
 from dalembert.numerics.newton import FACTORIZATIONS, ITERATIONS, RESIDUALS
 from dalembert.numerics.projection import Projection
@@ -38,7 +39,7 @@ from dalembert.numerics.stiffness import MANY_TIMES, MUCH_FASTER
 from dalembert.runtime.assemble import make_layout
 from dalembert.runtime.assembly import Workspace
 from dalembert.runtime.ingredients import kinked, lane_by_lane
-from dalembert.runtime.prepare import LARGEST_EXPLICIT, as_projection, not_explicit
+from dalembert.runtime.prepare import LARGEST_EXPLICIT, as_projection, newton_in_lanes, not_explicit
 from dalembert.runtime.segments import Segment, Start, carry_on
 from dalembert.runtime.start import initial_row
 from dalembert.status import Status
@@ -50,8 +51,7 @@ LOOK_AFTER = 32  # steps; then after twice as many, and so on
 NEAR_LIMIT, MOST_SLOW = 4.0, 9.0
 RADIUS = 0.097  # spectral radius of A
 LOOSE = 1e-5  # tolerance from which on dynamic states are left to order 5, and implicit accelerations to BDF
-# unknowns of a stage up to which Radau IIA pays; with implicit accelerations: at LOOSE, and, below it, with five stages
-LARGEST_RADAU, LARGEST_LOOSE, LARGEST_FIVE = 30, 8, 8
+LARGEST_RADAU = 30  # unknowns of a stage up to which Radau IIA pays
 VECTOR = 2.5  # instructions for numbers that take as long as one for all lanes
 GAIN = 2.0  # by which another method has to be cheaper
 KINDS = ("", "damped", "hidden")  # answers of `numerics.stiffness`
@@ -102,6 +102,8 @@ class Automatic:
 
         why = not_explicit(self.system, t, row, p)
         if why:
+            if implicit_accelerations(self.system) and newton_in_lanes(self.system, t, row, p):
+                return Choice(Iterated(newton=True), form, f"auto: {why}")
             return self._implicit(form, f"auto: {why}")
         # a run of the same system is likely to begin as the last one did; before its first step we look whether it does
         self._expected = self.system.__dict__.get("_begins_stiff", "")
@@ -126,9 +128,8 @@ class Automatic:
         if self._need != "implicit" and system.nq and system.space.flat and system.nv + system.nr <= LARGEST_NEWTON:
             return Choice(Iterated(newton=True), formulation, reason)
         loose = self._need == "implicit" and self.rtol >= LOOSE
-        if fit and system.space.flat and n <= (LARGEST_LOOSE if loose else LARGEST_RADAU):
-            more = self._need == "implicit" and n <= LARGEST_FIVE and self.rtol < LOOSE
-            method = Radau(stages=5 if more else 3)
+        if fit and system.space.flat and n <= LARGEST_RADAU and not loose:
+            method = Radau(stages=3)
         return Choice(method, formulation, reason)
 
     # ------------------------------------------------------------------ during the run

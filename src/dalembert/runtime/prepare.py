@@ -13,9 +13,10 @@ from dalembert.formulations.index1 import Index1
 from dalembert.integrators.base import Integrator
 from dalembert.integrators.bdf import BDF
 from dalembert.integrators.explicit import Explicit
+from dalembert.integrators.iterated import LARGEST_NEWTON, newton_unknowns
 from dalembert.model.system import System
 from dalembert.numerics import compiled
-from dalembert.numerics.multipliers import multiplier_stage
+from dalembert.numerics.multipliers import implicit_accelerations, multiplier_stage
 from dalembert.numerics.projection import LEVELS, Projection
 from dalembert.numerics.screen import DOUBTS
 from dalembert.numerics.stage import StageData
@@ -157,14 +158,28 @@ def not_explicit(system: System, t: float, row: Callable[[], np.ndarray], p: np.
 def _not_explicit(system: System, t: float, row: np.ndarray, p: np.ndarray) -> str:
     if system.calls:
         return "black boxes"
-    stage = multiplier_stage(StageData.make(system, make_layout(system, BDF(), Index1())))
-    if not stage.system.linear:
+    if implicit_accelerations(system):
         return "friction, auxiliary variables or contact coordinates make the accelerations implicit"
-    if stage.system.n > LARGEST_ITERATED:
-        return f"a large system ({stage.system.n} accelerations and multipliers)"
-    if stage.system.n and planned_stage(stage, t, row, p).system.plan is None:
-        return "no order of pivots serves near the initial values"
-    return ""
+    n = system.nv + system.nlam + system.nmu + system.nw + system.ns
+    if n > LARGEST_ITERATED:
+        return f"a large system ({n} accelerations and multipliers)"
+    return "" if not n or _pivots_serve(system, t, row, p) else "no order of pivots serves near the initial values"
+
+
+def newton_in_lanes(system: System, t: float, row: Callable[[], np.ndarray], p: np.ndarray) -> bool:
+    """True if stages of a system whose accelerations are implicit can be iterated all at once. ``row`` as above."""
+    cache: dict[str, bool] = system.__dict__.setdefault("_not_explicit", {})
+    if "newton" not in cache:
+        fit = bool(system.nq) and system.space.flat and not system.calls
+        fit = fit and newton_unknowns(system) <= LARGEST_NEWTON
+        cache["newton"] = fit and _pivots_serve(system, t, row(), p)
+    return cache["newton"]
+
+
+def _pivots_serve(system: System, t: float, row: np.ndarray, p: np.ndarray) -> bool:
+    """True if there is an order of pivots for accelerations and multipliers near a row of BDF, index 1."""
+    stage = multiplier_stage(StageData.make(system, make_layout(system, BDF(), Index1())))
+    return planned_stage(stage, t, row, p).system.plan is not None
 
 
 def _starter(

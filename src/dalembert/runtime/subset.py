@@ -14,7 +14,10 @@ from dalembert.model.system import System
 from dalembert.runtime.start import RANK_TOLERANCE
 
 # made from the equations
-CACHES = ("_functions", "_assemblies", "_reduced", "_not_explicit", "_ingredients", "_layouts", "_checked", "_choices")
+CACHES = (
+    "_functions", "_assemblies", "_reduced", "_not_explicit", "_implicit", "_ingredients", "_layouts", "_checked",
+    "_choices", "_contact",
+)  # fmt: skip
 
 
 def surplus_rows(C: np.ndarray) -> list[int]:

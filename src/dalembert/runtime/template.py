@@ -81,16 +81,20 @@ def _make_template(
     if "lanes" in kernels:
         ambient = bool(system.nq) and not system.space.flat
         formula, n_data = method.formula(), int(assembly.step.d.numel())
-        n_lanes, whole[runstate.LANE_WORK] = sweeps.lanes_size(system.nq, system.nv, system.nr, ambient, n_data)
+        # what the method carries besides q, v and r
+        n_own = assembly.n_past - system.nq - system.nv - system.nr
+        n_lanes, whole[runstate.LANE_WORK] = sweeps.lanes_size(system.nq, system.nv, system.nr, n_own, ambient, n_data)
         n_lanes += formula.size
         if "lanes.solve" in kernels:
             n_jacobian, n_factors = (kernels[f"lanes.{name}"].n_out for name in ("jacobian", "factor"))
-            work = sweeps.newton_size(system.nv + system.nr, n_jacobian, n_factors)
+            n_solved = kernels["lanes.solve"].n_out // 2
+            work = sweeps.newton_size(n_solved, n_jacobian, n_factors)
             whole[runstate.N_JACOBIAN], whole[runstate.N_FACTORS], whole[runstate.NEWTON_WORK] = (
                 n_jacobian, n_factors, work
             )  # fmt: skip
-            n_lanes += work
+            n_lanes += 2 * work  # for steps, and for points between them
         whole[runstate.SWEEPS], whole[runstate.N_MOVED], whole[runstate.AMBIENT] = method.n_sweeps, system.nq, ambient
+        whole[runstate.N_OWN] = n_own
         whole[runstate.KINKED], whole[runstate.LANES_AT] = int(kinked(system)), -1
     opening = np.zeros((2, n), dtype=np.int64)
     if system.nq:  # numbers of a rotation count in absolute terms
