@@ -16,6 +16,7 @@ angles, and four products are a tenth of what a sine and a cosine cost.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final, NamedTuple
 
 import casadi as ca
@@ -84,6 +85,24 @@ def arranged(stream: Stream, in_batches: bool) -> list[Instruction | Batch]:
             op, x, y = sums[angle]
             out += _of_sum(op, these[x], these[y], these[angle], free)
             free += 4
+    return _with_reciprocals(out, free) if stream.fused else out
+
+
+def _with_reciprocals(stream: list[Instruction | Batch], free: int) -> list[Instruction | Batch]:
+    """Several quotients with the same divisor as products with its reciprocal, by numbers from ``free`` on."""
+    quotients = [x for x in stream if isinstance(x, Instruction) and x.op == ca.OP_DIV]
+    shared = {x for x, n in Counter(x.inputs[1] for x in quotients).items() if n > 1}
+    reciprocals: dict[int, int] = {}
+    out: list[Instruction | Batch] = []
+    for x in stream:
+        if isinstance(x, Instruction) and x.op == ca.OP_DIV and x.inputs[1] in shared:
+            divisor = x.inputs[1]
+            if divisor not in reciprocals:
+                reciprocals[divisor] = free
+                out.append(Instruction(ca.OP_INV, (divisor,), free, 0.0))
+                free += 1
+            x = Instruction(ca.OP_MUL, (x.inputs[0], reciprocals[divisor]), x.output, 0.0)
+        out.append(x)
     return out
 
 

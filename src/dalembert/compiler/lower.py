@@ -28,7 +28,7 @@ from .spec import Instruction, Stream
 
 #: Part of the cache key: raise it with every change that alters the code generated from the same
 #: instructions.
-LOWERING_VERSION: Final = 5
+LOWERING_VERSION: Final = 6
 #: Instructions per LLVM function.
 CHUNK: Final = 1000
 #: Work arrays up to this many doubles live on the stack (threads other than the main one can have small

@@ -51,7 +51,7 @@ from dalembert.numerics.lu import SingularMatrix, plan_elimination
 from dalembert.numerics.multipliers import BLOCKS, acceleration_equations, implicit_accelerations
 from dalembert.numerics.native import LANES
 from dalembert.numerics.projection import Projection
-from dalembert.numerics.sweeps import BEGINNING, G4, G5, G6, G7
+from dalembert.numerics.sweeps import BEGINNING, END, G4, G5, G6, G7
 from dalembert.spaces.group import Group
 from dalembert.spaces.space import Space
 from dalembert.status import OptionError
@@ -106,7 +106,9 @@ def newton_formula() -> np.ndarray:
     inverse, one = np.linalg.inv(T), np.flatnonzero(values.imag > 0)  # of each pair; none is real
     there = np.concatenate([inverse[one].real, inverse[one].imag]).T
     back = np.concatenate([2 * T[:, one].real, -2 * T[:, one].imag], axis=1).T
-    return np.concatenate([values[one].real, values[one].imag, there.ravel(), back.ravel()])
+    c, b = radau_formula()[:LANES], radau_formula()[END::LANES]
+    analysis = b[:, None] * legendre.legvander(2 * c - 1, LANES - 1) * (2 * np.arange(LANES) + 1)
+    return np.concatenate([values[one].real, values[one].imag, there.ravel(), back.ravel(), analysis.ravel()])
 
 
 @register
@@ -211,7 +213,8 @@ class Iterated(Integrator):
     def estimate_scale(
         self, system: System, formulation: Formulation, tolerance: float, projection: Projection | None = None
     ) -> float:
-        return max(1.0, tolerance / LOOSEST, (FREE / tolerance) ** FOLLOW)
+        loosest = 1.0 if self.newton else LOOSEST
+        return max(1.0, tolerance / loosest, (FREE / tolerance) ** FOLLOW)
 
     def describe(self) -> str:
         if self.newton:

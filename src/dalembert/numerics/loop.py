@@ -48,6 +48,7 @@ from dalembert.numerics.runstate import (
     MONITOR,
     MOST_AGEING,
     MOST_H,
+    NEWTON_SOLVE,
     MOST_TROUBLE,
     MULTIPLIERS_FAILED,
     N_EVAL,
@@ -220,7 +221,7 @@ def _integrate(call, q0, v0):  # type: ignore[no-untyped-def]
                 run.whole[REJECTED] += 1
                 run.real[REACH] = 1.0
                 run.whole[REJECTED_AT] = run.whole[STEPS]
-                run.real[MOST_H] = FAR_ENOUGH * abs(h)
+                run.real[MOST_H] = FAR_ENOUGH * abs(h) if run.whole[NEWTON_SOLVE] == 0 else 0.0
                 run.whole[IN_A_ROW] += 1
                 run.whole[LAST_CAUSE] = 0 if np.isfinite(error) else NOT_FINITE
                 if run.whole[IN_A_ROW] <= 2 and np.isfinite(error):

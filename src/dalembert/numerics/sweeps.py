@@ -88,7 +88,8 @@ FORMULA = END + LANES * LANES
 # behind it, for Newton's method: eigenvalues of A, one of each pair (real parts, imaginary parts), and what leads from
 # stages to their coordinates in terms of eigenvectors (real parts, imaginary parts), and back
 EIGENVALUES, THERE, BACK = FORMULA, FORMULA + LANES, FORMULA + LANES + LANES * LANES
-NEWTON_FORMULA = BACK + LANES * LANES
+LEGENDRE = BACK + LANES * LANES  # Legendre coefficients from stages
+NEWTON_FORMULA = LEGENDRE + LANES * LANES
 MOST_MORE = 3  # sweeps beyond those planned
 # between steps, where nothing is extrapolated: more, until changes are this part of the tolerance
 MOST_BETWEEN, PART = 30, 1e-3
@@ -110,6 +111,8 @@ NOISE = 4 * float(np.finfo(float).eps)  # of differences of velocities, relative
 ELEVEN_SIXTHS, FIVE_SIXTHS, THIRTEEN_SEVENTHS, SIX_SEVENTHS = 11 / 6, 5 / 6, 13 / 7, 6 / 7
 TOO_LARGE = 3.0  # terms of an extrapolation, compared with those of lower degree
 OTHER = 0.5  # part of g_6 that counts where there are kinks
+FAR_OFF, KNOWN, SMALL = 10.0, 0.01, 1e-3
+FALL = 1.0
 UNLIKE = 20.0  # times g_6 and g_7: polynomials that differ by more where they meet belong to different motions
 
 
@@ -227,6 +230,44 @@ def legendre(x):  # type: ignore[no-untyped-def]
     p4, p5 = (4.375 * z - 3.75) * z + 0.375, ((7.875 * z - 8.75) * z + 1.875) * x
     p6 = ELEVEN_SIXTHS * x * p5 - FIVE_SIXTHS * p4
     return p4, p5, p6, THIRTEEN_SEVENTHS * x * p6 - SIX_SEVENTHS * p5
+
+
+@inner
+def keep_falling(run, w, ratio, rates, nv, weights, in_d, work):  # type: ignore[no-untyped-def]
+    """An extrapolation (the matrix at the beginning of w) of those terms only that fall from degree to degree."""
+    start, f = w.ctypes.data, run.lanes.ctypes.data + 8 * run.whole[LANES_AT]
+    x, former, kept = 1.0 + 2.0 * ratio, 0.0, 1
+    at = w[work : work + LANES]
+    for n in range(LANES):
+        at[n] = 0.0
+    for i in range(nv):
+        for n in range(LANES):
+            g = 0.0
+            for k in range(LANES):
+                g += run.formula[LEGENDRE + LANES * k + n] * w[rates + LANES * i + k]
+            at[n] += (g * weights[i]) ** 2
+    p0, p1 = 1.0, x
+    for n in range(0, LANES, 2):
+        size = p0 * p0 * at[n] + p1 * p1 * at[n + 1]
+        if n > 0 and size > FALL**2 * former:
+            break
+        former, kept = size, n + 2
+        p0 = ((2 * n + 3) * x * p1 - (n + 1) * p0) / (n + 2)
+        p1 = ((2 * n + 5) * x * p0 - (n + 2) * p1) / (n + 3)
+    if kept == LANES:
+        return
+    for j in range(LANES):
+        x = 1.0 + 2.0 * ratio * run.formula[C + j]
+        p0, p1 = 1.0, x
+        for k in range(LANES):
+            w[LANES * k + j] = 0.0
+        if kept <= 2:
+            w[LANES * LAST + j] = 1.0
+            continue
+        for n in range(kept):
+            for k in range(LANES):
+                w[LANES * k + j] += run.formula[LEGENDRE + LANES * k + n] * p0
+            p0, p1 = p1, ((2 * n + 3) * x * p1 - (n + 1) * p0) / (n + 2)
 
 
 @inner
@@ -407,6 +448,7 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
     """
     start, f, in_d = w.ctypes.data, run.lanes.ctypes.data + 8 * run.whole[LANES_AT], d.ctypes.data
     nv, nr, ny, ambient = run.places[N_V], run.places[N_R], run.whole[N_MOVED], run.whole[AMBIENT] == 1
+    half = ny + nv + nr
     n_own = run.whole[N_OWN]  # > 0: accelerations are implicit, and unknowns together with so many others
     others = n_own - nv if n_own > 0 else 0
     n = nv + nr + (ny if ambient else 0) + others
@@ -426,7 +468,10 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
     if held > 0:
         ratio = h / (run.nodes[1] - run.nodes[2])
         lagrange_lanes(ratio, f, f + 8 * BARYCENTRIC, start)
-        leave_out(run, w, ratio, end)
+        if run.whole[NEWTON_SOLVE] != 0:
+            keep_falling(run, w, ratio, ring + LANES * n * (held - 1), nv, run.weights[which, run.places[AT_V] :], in_d, end)
+        else:
+            leave_out(run, w, ratio, end)
         mix(n, start + 8 * (ring + LANES * n * (held - 1)), start, 1.0, in_d, 0.0, 0.0, f, start + 8 * new)
     elif n_own > 0:  # those at the beginning of the step, r' apart, which the first sweep finds
         at_own = row + ny + nv + nr
@@ -445,7 +490,8 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
             put(d, at_q, ny, w, y)
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
             return USER_ERROR, 0, 0.0
-    if run.whole[NEWTON_SOLVE] != 0 and prepare_newton(run, in_d, h, which) < 0:
+    newton = run.whole[NEWTON_SOLVE] != 0
+    if newton and prepare_newton(run, in_d, h, which) < 0:
         return USER_ERROR, 0, 0.0
     for j in range(LANES):
         w[c + j] = run.formula[C + j]
@@ -454,7 +500,7 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
     # sweeps after which it is asked where they lead: all of a first step, or of one much longer or shorter than the
     # last; else the first ones if others failed lately
     unsure = unsure or held == 0
-    asked = planned if unsure else 2 if run.whole[STEPS] - run.whole[REJECTED_AT] < LATELY else -1
+    asked = planned if unsure or newton else 2 if run.whole[STEPS] - run.whole[REJECTED_AT] < LATELY else -1
     asked = asked if automatic else -1
     weights, unit = run.weights[which], run.real[ESTIMATE_SCALE] / np.sqrt(max(nv + (ny if ambient else 0), 1))
     while done < most:
@@ -473,7 +519,20 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
                 former, error = error, unit * np.sqrt(total)
             if done >= 2 and done <= asked:
                 rate = error / former if former > 0.0 else 0.0
-                if unsure and rate < SLOW and error * rate <= ENOUGH:
+                if newton and rate < SLOW:
+                    mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * end)
+                    rough = conclude(
+                        h, w[end : end + LANES * nv], w[V:y], d[at_v : at_v + nv], w[end + BEGINNING :], 0.0,
+                        run.whole[KINKED] == 1, 0.0, weights[run.places[AT_V] :], x[ny : ny + nv], x[half + ny : half + ny + nv],
+                    )[3]
+                    left, missed = error * rate, run.real[ESTIMATE_SCALE] * np.sqrt(rough / max(nv, 1))
+                    sure = left <= KNOWN * missed
+                    if (sure and (left <= ENOUGH or missed > FAR_OFF)) or (left <= ENOUGH and missed < SMALL):
+                        error = left
+                        break
+                    if left <= ENOUGH:
+                        planned = done + 1
+                elif unsure and rate < SLOW and error * rate <= ENOUGH:
                     planned = done + 1
                 elif held > 0 and done == 2 and error > HOPELESS_CHANGE and rate > NO_CONTRACTION:
                     size = squared_size(w[before : before + nv], weights[run.places[AT_V] :])
@@ -485,7 +544,7 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
             w[known + j] = w[old + j]
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
             return USER_ERROR, 0, 0.0
-        if run.whole[NEWTON_SOLVE] != 0:
+        if newton:
             correct_rates(run, w[old : old + LANES * n], w[new : new + LANES * n], in_d, which)
         done += 1
         if done < planned:
@@ -508,7 +567,7 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
     run.counters[RESIDUALS] += LANES * done
     # what is left of changes that contract slowly is more than the last of them
     worse = 1.0 if not rate > SLOW or error <= IRRELEVANT else rate / (1.0 - rate) if rate < 0.999 else HOPELESS
-    half, gap, kinked, expected = ny + nv + nr, 0.0, run.whole[KINKED] == 1, end + BEGINNING
+    gap, kinked, expected = 0.0, run.whole[KINKED] == 1, end + BEGINNING
     if held > 0:  # by the polynomial of the last step, whose last stage is where they meet
         gap, expected = run.formula[C], ring + LANES * n * (held - 1) + LAST
     of_v, behind = LANES * nv, end + LANES * n
