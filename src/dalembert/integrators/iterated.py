@@ -273,6 +273,12 @@ class Iterated(Integrator):
         if self.newton:
             derivatives = [-ca.jacobian(ca.vertcat(*rates), by) for by in (v, q, r)]
             first = ca.jacobian(F, z) if own else ca.SX.eye(system.nv + system.nr)
+            if own:
+                # Rows g'' = 0, k' = 0 contract without what is not G a, K a: no stiff forces, but second derivatives
+                # of the constraints, which would be half of all operations.
+                levels = slice(system.nw + system.ns, system.nw + system.ns + system.nlam + system.nmu)
+                first = _without(first, levels, slice(system.nv, None))
+                derivatives = [_without(x, levels, slice(None)) for x in derivatives]
 
             def begin(expression: ca.SX) -> ca.SX:
                 return ca.substitute(expression, arguments, at_start)
@@ -298,6 +304,13 @@ class Iterated(Integrator):
 
     def coefficient_function(self) -> int:
         return last_row_function()
+
+
+def _without(matrix: ca.SX, rows: slice, columns: slice) -> ca.SX:
+    """A matrix with zeros there."""
+    out = ca.SX(matrix)
+    out[rows, columns] = 0
+    return ca.sparsify(out)
 
 
 def newton_unknowns(system: System) -> int:

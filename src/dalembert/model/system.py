@@ -410,17 +410,17 @@ class System:
     def time_derivative(self, expr: ca.SX) -> ca.SX:
         """Total time derivative: q' = rate(q, v), v' = a, s' from the contact equations."""
         x = self.symbols
-        out = ca.jtimes(expr, x.t, ca.SX(1)) + ca.jtimes(expr, x.q, self.space.rate(x.q, x.v))
-        out += ca.jtimes(expr, x.v, x.a)
+        state, rates = [x.t, x.q, x.v], [ca.SX(1), self.space.rate(x.q, x.v), x.a]
         if self.ns:
-            out += ca.jtimes(expr, x.s, self.contact_rate)
-        return out
+            state, rates = [*state, x.s], [*rates, self.contact_rate]
+        # in one sweep: terms that derivatives with respect to t, q and v share are there once
+        return ca.jtimes(expr, ca.vertcat(*state), ca.vertcat(*rates))
 
     @cached_property
     def contact_rate(self) -> ca.SX:
         """s' = -h_s^-1 (h_q v + h_t)."""
         x = self.symbols
-        h_dot = ca.jtimes(self.h, x.t, ca.SX(1)) + ca.jtimes(self.h, x.q, self.space.rate(x.q, x.v))
+        h_dot = ca.jtimes(self.h, ca.vertcat(x.t, x.q), ca.vertcat(1, self.space.rate(x.q, x.v)))
         return -ca.solve(ca.jacobian(self.h, x.s), h_dot)
 
     @cached_property
@@ -477,8 +477,20 @@ class System:
 
     @cached_property
     def g_ddot(self) -> ca.SX:
-        """Acceleration form of the constraints, G v' - gamma."""
-        return self.time_derivative(self.g_dot)
+        """Acceleration form of the constraints, G v' - gamma.
+
+        With contact coordinates: g'' = [g'' at s'' = 0] + g_s s'', s'' from 0 = h'' likewise. (To differentiate what
+        was solved for s' would take twice as many operations.)
+        """
+        if not self.ns:
+            return self.time_derivative(self.g_dot)
+        x, s_dot = self.symbols, ca.SX.sym("s_dot", self.ns)
+        state, rates = ca.vertcat(x.t, x.q, x.s), ca.vertcat(1, self.space.rate(x.q, x.v), s_dot)
+        first = ca.jtimes(ca.vertcat(self.h, self.g), state, rates)
+        second = ca.jtimes(first, ca.vertcat(state, x.v), ca.vertcat(rates, x.a))
+        s_ddot = -ca.solve(ca.jacobian(self.h, x.s), second[: self.ns])
+        g_ddot = second[self.ns :] + ca.jacobian(self.g, x.s) @ s_ddot
+        return ca.substitute(g_ddot, s_dot, self.contact_rate)
 
     @cached_property
     def k_dot(self) -> ca.SX:

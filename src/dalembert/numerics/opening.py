@@ -37,7 +37,7 @@ Q, V, A, N_Q, N_V, RATE, TURNING = range(7)
 N_BLOCKS = 7
 # Of a run, and of an estimate that is shorter than it (a longer one knows little of the motion to come): a first step
 # that is too long costs more than a few that are too short.
-LARGEST_PART, LARGEST_OF_ALL, SURE_PART = 6e-2, 0.2, 0.25
+LARGEST_PART, LARGEST_OF_ALL, SURE_PART = 6e-2, 0.5, 0.5
 TURN = 1.5  # of a body (velocities are rates there) in a first step
 NOISE = 1e-10  # at smaller tolerances differences of high order may be rounding, not a sign of instability
 

@@ -197,6 +197,16 @@ def last_squared_changes(h, ends, lasts, begins, weights):  # type: ignore[no-un
 
 
 @inlined
+def what_is_missed(ends, expected, at, high, low, gap, kinked):  # type: ignore[no-untyped-def]
+    """Of a rate, from what makes the end of a step; see the head of this file."""
+    g6, g7 = abs(ends[at + G6]), abs(ends[at + G7])
+    fall = high / low if high < low else 1.0
+    jump = abs(ends[at + BEGINNING] - expected[at]) - UNLIKE * (g7 + g6)
+    beyond = max(g7, OTHER * g6) if kinked else g7 * (fall * fall)
+    return beyond + gap * max(jump, 0.0)
+
+
+@inlined
 def conclude(h, ends, lasts, begins, expected, gap, kinked, worse, weights, out, errors):  # type: ignore[no-untyped-def]
     """Changes of numbers in a step and their errors, from what makes the end of it (vectors).
 
@@ -207,13 +217,9 @@ def conclude(h, ends, lasts, begins, expected, gap, kinked, worse, weights, out,
     """
     total, all_low, all_high, all_missed, size = 0.0, 0.0, 0.0, 0.0, abs(h)
     for i in range(out.size):
-        at, weight = LANES * i, weights[i] * weights[i]
-        g6, g7, last = abs(ends[at + G6]), abs(ends[at + G7]), lasts[at + LAST]
-        high, low = g7 * g7 + g6 * g6, ends[at + G5] ** 2 + ends[at + G4] ** 2
-        fall = high / low if high < low else 1.0
-        jump = abs(ends[at + BEGINNING] - expected[at]) - UNLIKE * (g7 + g6)
-        beyond = max(g7, OTHER * g6) if kinked else g7 * (fall * fall)
-        missed = size * (beyond + gap * max(jump, 0.0))
+        at, weight, last = LANES * i, weights[i] * weights[i], lasts[LANES * i + LAST]
+        high, low = ends[at + G7] ** 2 + ends[at + G6] ** 2, ends[at + G5] ** 2 + ends[at + G4] ** 2
+        missed = size * what_is_missed(ends, expected, at, high, low, gap, kinked)
         out[i] = h * ends[at]
         errors[i] = worse * beyond_rounding(out[i] - (last - begins[i]), last) + missed
         total += out[i]
@@ -438,6 +444,50 @@ def correct_rates(run, old, new, in_d, which):  # type: ignore[no-untyped-def]
 
 
 @inner
+def damp(run, h, ends, expected, gap, kinked, weights, in_d, which, errors, missed):  # type: ignore[no-untyped-def]
+    """What is missed of the rates of v (and r), as it shows in a step: (1 - z D - z^2 K)^-1 times that.
+
+    Rates of stiff systems are large, and errors of velocities and positions that go with them are not [HW96, IV.8]. Of
+    four values of z the one counts that leaves the most; nothing grows. Returns the weighted sum of squares for v, which
+    was ``missed``, and corrects the errors.
+    """
+    nv, nr = run.places[N_V], run.places[N_R]
+    n, factors = nv + nr, newton_work(run, which) + LANES * (1 + -(-run.whole[N_JACOBIAN] // LANES))
+    right = factors + run.whole[N_FACTORS]
+    solution, before = right + LANES * n, right + 2 * LANES * n
+    start, half, size = run.lanes.ctypes.data, LANES // 2, abs(h)
+    for i in range(n):
+        at = LANES * i
+        high, low = ends[at + G7] ** 2 + ends[at + G6] ** 2, ends[at + G5] ** 2 + ends[at + G4] ** 2
+        x = size * what_is_missed(ends, expected, at, high, low, gap, kinked)
+        run.lanes[before + i] = x
+        for j in range(half):
+            run.lanes[right + at + j] = x if ends[at + G7] >= 0.0 else -x
+            run.lanes[right + at + half + j] = 0.0
+    call_kernel(run.whole[NEWTON_SOLVE], start + 8 * factors, in_d, start + 8 * solution)
+    most, one = 0.0, 0
+    t0 = t1 = t2 = t3 = 0.0
+    for i in range(nv):
+        x = run.lanes[solution + LANES * i : solution + LANES * (i + 1)]
+        weight = weights[run.places[AT_V] + i] ** 2
+        t0 += weight * (x[0] * x[0] + x[4] * x[4])
+        t1 += weight * (x[1] * x[1] + x[5] * x[5])
+        t2 += weight * (x[2] * x[2] + x[6] * x[6])
+        t3 += weight * (x[3] * x[3] + x[7] * x[7])
+    most, one = (t0, 0) if t0 > t1 else (t1, 1)
+    if t2 > most:
+        most, one = t2, 2
+    if t3 > most:
+        most, one = t3, 3
+    if not most < missed:
+        return missed
+    for i in range(n):
+        at = solution + LANES * i + one
+        errors[i] += np.sqrt(run.lanes[at] ** 2 + run.lanes[at + half] ** 2) - run.lanes[before + i]
+    return most
+
+
+@inner
 def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  # type: ignore[no-untyped-def]
     """Sweeps over the stages of a step: ``planned`` ones (or fewer, if that is ``unsure`` and they suffice), then until
     changes are below the goal, as far as those that are ``usual`` and so many ``more``.
@@ -526,6 +576,12 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
                         run.whole[KINKED] == 1, 0.0, weights[run.places[AT_V] :], x[ny : ny + nv], x[half + ny : half + ny + nv],
                     )[3]
                     left, missed = error * rate, run.real[ESTIMATE_SCALE] * np.sqrt(rough / max(nv, 1))
+                    if missed > FAR_OFF and n_own == 0:
+                        rough = damp(
+                            run, h, w[end:], w[end + BEGINNING :], 0.0, run.whole[KINKED] == 1, weights, in_d, which,
+                            x[half + ny :], rough,
+                        )  # fmt: skip
+                        missed = run.real[ESTIMATE_SCALE] * np.sqrt(rough / max(nv, 1))
                     sure = left <= KNOWN * missed
                     if (sure and (left <= ENOUGH or missed > FAR_OFF)) or (left <= ENOUGH and missed < SMALL):
                         error = left
@@ -575,16 +631,18 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
         h, w[end : end + of_v], w[V:y], d[at_v : at_v + nv], w[expected:], gap, kinked, worse,
         weights[run.places[AT_V] :], x[ny : ny + nv], x[half + ny : half + ny + nv],
     )  # fmt: skip
-    if which == 0:
-        run.real[LOW_TERMS], run.real[HIGH_TERMS] = low, high
-        run.real[MISSED] = run.real[ESTIMATE_SCALE] * np.sqrt(rough / max(nv, 1))
-        run.real[SPARED] = rate ** (usual - done) if done < usual else 1.0
-        run.whole[DONE], run.real[LAST_CHANGE] = done, error
     if nr > 0:
         total += conclude(
             h, w[end + of_v : behind], w[r:V], d[at_r : at_r + nr], w[expected + of_v :], gap, kinked, worse,
             weights[run.places[AT_R] :], x[ny + nv : half], x[half + ny + nv :],
         )[0]  # fmt: skip
+    if newton and n_own == 0:
+        rough = damp(run, h, w[end:], w[expected:], gap, kinked, weights, in_d, which, x[half + ny :], rough)
+    if which == 0:
+        run.real[LOW_TERMS], run.real[HIGH_TERMS] = low, high
+        run.real[MISSED] = run.real[ESTIMATE_SCALE] * np.sqrt(rough / max(nv, 1))
+        run.real[SPARED] = rate ** (usual - done) if done < usual else 1.0
+        run.whole[DONE], run.real[LAST_CHANGE] = done, error
     if ambient:
         of_q = end + LANES * (nv + nr)
         total += conclude(
