@@ -29,7 +29,7 @@ from peers.models import MODELS, Model
 import dalembert as da
 from dalembert.compiler import KernelSpec, compile_kernels
 from dalembert.integrators.iterated import radau_formula
-from dalembert.numerics import sweeps
+from dalembert.numerics import sweep_formula
 from dalembert.numerics.native import LANES, call_kernel
 from dalembert.table import markdown_table, print_table
 
@@ -68,9 +68,9 @@ class Missed:
 
     def __init__(self, model: Model) -> None:
         f = radau_formula()
-        self.model, self.c = model, f[sweeps.C : sweeps.C + LANES]
-        self.A, self.AA = (f[i : i + LANES**2].reshape(LANES, LANES).T for i in (sweeps.A, sweeps.AA))
-        self.end = f[sweeps.END :].reshape(LANES, LANES)
+        self.model, self.c = model, f[sweep_formula.C : sweep_formula.C + LANES]
+        self.A, self.AA = (f[i : i + LANES**2].reshape(LANES, LANES).T for i in (sweep_formula.A, sweep_formula.AA))
+        self.end = f[sweep_formula.END :].reshape(LANES, LANES)
         s, x = model.system, model.system.symbols
         self.ode = ca.Function("ode", [model.t, model.y], [model.ode]).map(LANES)
         self.levels = ca.Function("levels", [x.t, x.q, x.v], [model._numeric(e) for e in (s.g, s.g_dot, s.G)])

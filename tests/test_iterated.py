@@ -10,7 +10,7 @@ import pytest
 import dalembert as da
 from dalembert.compiler.engine import fuses
 from dalembert.integrators.iterated import radau_formula
-from dalembert.numerics import sweeps
+from dalembert.numerics import sweep_errors, sweep_formula
 from dalembert.numerics.native import LANES
 from dalembert.runtime import singular
 from dalembert.runtime.ingredients import kinked, lane_by_lane
@@ -23,23 +23,23 @@ EPS = np.finfo(float).eps
 
 def test_formula() -> None:
     f = radau_formula()
-    assert f.size == sweeps.FORMULA
-    c = f[sweeps.C : sweeps.C + LANES]
-    A = f[sweeps.A : sweeps.AA].reshape(LANES, LANES).T
-    AA = f[sweeps.AA : sweeps.END].reshape(LANES, LANES).T
-    end = f[sweeps.END :].reshape(LANES, LANES)
+    assert f.size == sweep_formula.FORMULA
+    c = f[sweep_formula.C : sweep_formula.C + LANES]
+    A = f[sweep_formula.A : sweep_formula.AA].reshape(LANES, LANES).T
+    AA = f[sweep_formula.AA : sweep_formula.END].reshape(LANES, LANES).T
+    end = f[sweep_formula.END :].reshape(LANES, LANES)
     for q in range(1, 2 * LANES):  # B(15), and B(14) for double integrals
         assert end[:, 0] @ c ** (q - 1) == pytest.approx(1 / q, abs=8 * EPS)
         assert q == 15 or end[:, 1] @ c ** (q - 1) == pytest.approx(1 / q - 1 / (q + 1), abs=8 * EPS)
     for q in range(1, LANES + 1):  # C(8)
         assert np.abs(A @ c ** (q - 1) - c**q / q).max() < 4 * EPS
         assert q == LANES or np.abs(AA @ c ** (q - 1) - c ** (q + 1) / (q * (q + 1))).max() < 4 * EPS
-    for lane, n in ((sweeps.G4, 4), (sweeps.G5, 5), (sweeps.G6, 6), (sweeps.G7, 7)):
+    for lane, n in ((sweep_formula.G4, 4), (sweep_formula.G5, 5), (sweep_formula.G6, 6), (sweep_formula.G7, 7)):
         legendre = np.polynomial.Legendre.basis(n)(2 * c - 1)
         assert end[:, lane] @ legendre == pytest.approx(1.0, abs=1e-14)
         assert end[:, lane].sum() == pytest.approx(0.0, abs=1e-14)
     for q in range(LANES):
-        assert end[:, sweeps.BEGINNING] @ c**q == pytest.approx(float(q == 0), abs=1e-13)
+        assert end[:, sweep_formula.BEGINNING] @ c**q == pytest.approx(float(q == 0), abs=1e-13)
 
 
 @pytest.mark.parametrize("alternating", [False, True])
@@ -262,15 +262,17 @@ def drag(law: Any) -> da.System:
 def test_estimate_of_what_a_kink_costs() -> None:
     """Wherever in a step it is: the estimate is not small by chance."""
     f = radau_formula()
-    c, end = f[sweeps.C : sweeps.BARYCENTRIC], f[sweeps.END : sweeps.FORMULA].reshape(LANES, LANES)
+    c = f[sweep_formula.C : sweep_formula.BARYCENTRIC]
+    end = f[sweep_formula.END : sweep_formula.FORMULA].reshape(LANES, LANES)
     for power in (1, 2):  # a kink, and a jump of the curvature
         worst = 0.0
         for at in np.linspace(1e-3, 0.999, 5000):
             rate = np.maximum(c - at, 0) ** power
             error = abs(end[:, 0] @ rate - (1 - at) ** (power + 1) / (power + 1))
-            g7, g6 = (abs(end[:, lane] @ rate) for lane in (sweeps.G7, sweeps.G6))
-            before = max(abs(end[:, sweeps.BEGINNING] @ rate) - sweeps.UNLIKE * (g7 + g6), 0.0)  # where it was zero
-            worst = max(worst, error / (max(g7, sweeps.OTHER * g6) + c[0] * before))
+            g7, g6 = (abs(end[:, lane] @ rate) for lane in (sweep_formula.G7, sweep_formula.G6))
+            start = abs(end[:, sweep_formula.BEGINNING] @ rate)  # where it was zero
+            before = max(start - sweep_errors.UNLIKE * (g7 + g6), 0.0)
+            worst = max(worst, error / (max(g7, sweep_errors.OTHER * g6) + c[0] * before))
         assert 0.3 < worst < 1.0
 
 

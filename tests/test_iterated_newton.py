@@ -9,7 +9,7 @@ import pytest
 import dalembert as da
 from dalembert.integrators.iterated import newton_formula, radau_formula
 from dalembert.numerics import complex_elimination as elimination
-from dalembert.numerics import sweeps
+from dalembert.numerics import sweep_formula
 from dalembert.numerics.native import LANES
 from dalembert.status import OptionError
 from test_explicit import pendulum_errors
@@ -36,11 +36,11 @@ def test_elimination_of_complex_systems_with_zeros() -> None:
 
 def test_formula_in_terms_of_eigenvectors() -> None:
     """(1 - A x D) changes = right, by the eigenvectors of A, is what it is without them."""
-    A = radau_formula()[sweeps.A : sweeps.AA].reshape(LANES, LANES).T
+    A = radau_formula()[sweep_formula.A : sweep_formula.AA].reshape(LANES, LANES).T
     f = np.concatenate([radau_formula(), newton_formula()])
-    assert f.size == sweeps.NEWTON_FORMULA
-    real, imaginary = f[sweeps.EIGENVALUES : sweeps.THERE].reshape(2, LANES // 2)
-    there, back = (f[x : x + LANES * LANES].reshape(LANES, LANES) for x in (sweeps.THERE, sweeps.BACK))
+    assert f.size == sweep_formula.NEWTON_FORMULA
+    real, imaginary = f[sweep_formula.EIGENVALUES : sweep_formula.THERE].reshape(2, LANES // 2)
+    there, back = (f[x : x + LANES * LANES].reshape(LANES, LANES) for x in (sweep_formula.THERE, sweep_formula.BACK))
     rng = np.random.default_rng(1)
     n = 3
     D, right = rng.standard_normal((n, n)), rng.standard_normal((n, LANES))
@@ -82,7 +82,10 @@ def test_order_15() -> None:
 
 @pytest.mark.parametrize("tol", [1e-4, 1e-7, 1e-10])
 def test_stiff_systems_in_steps_that_follow_the_motion(tol: float) -> None:
-    """A spring and a damper with rates of 100 and 1e6 1/s, pushed by a slow motion: x = z / k to first order."""
+    """A spring and a damper with rates of 100 and 1e6 1/s, pushed by a slow motion: x = z / k to first order.
+
+    About ten steps, each of which may be off by the root mean square of three velocities, of size 1.
+    """
     system = da.System(
         q=["x", "y", "z"], mass=[1.0, 1.0, 1.0], constraints=lambda q: [q[1]],
         force=lambda q, v: [1e8 * (q[2] - q[0]) - 1e6 * (v[0] - v[2]), -9.81, -q[2]],
@@ -92,9 +95,9 @@ def test_stiff_systems_in_steps_that_follow_the_motion(tol: float) -> None:
     assert sol.stats.steps < 60
     t = np.linspace(0, 20, 401)
     found = sol(t)
-    assert np.abs(found.q[:, 2] - np.sin(t)).max() < 3 * tol
+    assert np.abs(found.q[:, 2] - np.sin(t)).max() < 10 * tol
     # x'' = 1e8 (z - x) + 1e6 (z' - x'): x = z + z / 1e8 but for terms a hundred times smaller
-    assert np.abs(found.q[:, 0] - np.sin(t) * (1 + 1e-8)).max() < 3 * tol + 1e-9
+    assert np.abs(found.q[:, 0] - np.sin(t) * (1 + 1e-8)).max() < 10 * tol + 1e-9
     np.testing.assert_allclose(found.lam[:, 0], -9.81, rtol=1e-9)
 
 

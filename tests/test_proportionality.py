@@ -19,7 +19,8 @@ MOST = 40_000  # steps: the rest of the range of methods of low order is left to
 
 METHODS = [
     da.BackwardEuler(), da.BDF(), da.Explicit(5), da.Explicit(8), da.Gauss(2), da.Gauss(4), da.GeneralizedAlpha(),
-    da.HalfExplicit(3), da.HalfExplicit(5), da.HHT(), da.Iterated(), da.Lobatto(3), da.Lobatto(3, family="IIIA"),
+    da.HalfExplicit(3), da.HalfExplicit(5), da.HHT(), da.Iterated(),
+    da.Iterated(newton=True), da.Lobatto(3), da.Lobatto(3, family="IIIA"),
     da.Radau(2), da.Radau(3), da.Radau(5), da.ModifiedBDF(),
 ]  # fmt: skip
 # Order 1 takes too many steps on the pendulum, and rounding ends what modified BDF can do there at 1e-9

@@ -222,7 +222,7 @@ def test_first_step_is_hairers(name: str, end: float, method: Any) -> None:
     h, part = float(np.sqrt(0.1 / curvature)), 1e-2
     if method.start_order > 1:
         h = max(h, (0.01 / max(norm(d1), curvature)) ** (1 / (method.start_order + 1)))
-        part = max(6e-2, min(0.25 * h / span, 0.2)) if h < span else 6e-2
+        part = max(6e-2, min(0.5 * h / span, 0.5)) if h < span else 6e-2
     assert first_step(None, work, method, row, options) == pytest.approx(direction * min(h, part * span), rel=1e-15)
 
 

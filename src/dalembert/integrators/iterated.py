@@ -51,7 +51,7 @@ from dalembert.numerics.lu import SingularMatrix, plan_elimination
 from dalembert.numerics.multipliers import BLOCKS, acceleration_equations, implicit_accelerations
 from dalembert.numerics.native import LANES
 from dalembert.numerics.projection import Projection
-from dalembert.numerics.sweeps import BEGINNING, END, G4, G5, G6, G7
+from dalembert.numerics.sweep_formula import BEGINNING, END, G4, G5, G6, G7
 from dalembert.spaces.group import Group
 from dalembert.spaces.space import Space
 from dalembert.status import OptionError
@@ -62,15 +62,16 @@ MOST_SWEEPS, USUAL_SWEEPS = 7, 5
 # Steps for looser tolerances would be so long that sweeps hardly contract, and cost as much.
 LOOSEST = 1e-2
 # Steps for tolerances looser than this one are as long as sweeps contract, and more accurate than they have to be. For
-# errors to follow the tolerance from there on, local ones have to fall a little faster.
-FREE, FOLLOW = 1e-4, 0.01
+# errors to follow the tolerance from there on, local ones have to fall a little faster, by these powers: on runs of ten
+# long steps, as Newton's method makes them, what is estimated for each falls less than what it is off by.
+FREE, FOLLOW, FOLLOW_NEWTON = 1e-4, 0.01, 0.1
 LARGEST_NEWTON = 24  # unknowns of a stage: the elimination is written out
 CORRECTIONS = 4  # of numbers off a group, each squares how far they are
 
 
 @cache
 def radau_formula() -> np.ndarray:
-    """c, barycentric weights, A, A^2, and what makes the end of a step, as `numerics.sweeps` takes them.
+    """c, barycentric weights, A, A^2, and what makes the end of a step, as `numerics.sweep_formula` takes them.
 
     By the discrete orthogonality of Legendre's polynomials at Radau's nodes, which loses no digits:
     l_k(x) = b_k sum_n (2n + 1) P_n(c_k) P_n(x), shifted to [0, 1].
@@ -100,7 +101,8 @@ def radau_formula() -> np.ndarray:
 
 @cache
 def newton_formula() -> np.ndarray:
-    """Eigenvalues of A, and what leads to coordinates in terms of its eigenvectors and back: see `numerics.sweeps`."""
+    """Eigenvalues of A, what leads to coordinates in terms of its eigenvectors and back, and Legendre coefficients: see
+    `numerics.sweep_formula`."""
     A = radau_formula()[2 * LANES : 2 * LANES + LANES * LANES].reshape(LANES, LANES).T
     values, T = np.linalg.eig(A)
     inverse, one = np.linalg.inv(T), np.flatnonzero(values.imag > 0)  # of each pair; none is real
@@ -213,8 +215,9 @@ class Iterated(Integrator):
     def estimate_scale(
         self, system: System, formulation: Formulation, tolerance: float, projection: Projection | None = None
     ) -> float:
-        loosest = 1.0 if self.newton else LOOSEST
-        return max(1.0, tolerance / loosest, (FREE / tolerance) ** FOLLOW)
+        if self.newton:
+            return max(1.0, (FREE / tolerance) ** FOLLOW_NEWTON)
+        return max(1.0, tolerance / LOOSEST, (FREE / tolerance) ** FOLLOW)
 
     def describe(self) -> str:
         if self.newton:

@@ -30,6 +30,10 @@ h max(g_7, g_6/2) counts. (g_7 alone is small by chance for some positions of a 
 again find them; so errors are below the estimate, wherever a kink is: tests/test_iterated.py.) The first
 node lies behind the beginning of the step: a force that jumps between them is noticed by the values of two polynomials
 where they meet, which then differ by much more than g_6 and g_7.
+
+Sweeps that are iterations of Newton's method (`sweep_newton`) converge from anywhere near, so that extrapolations are
+cut where their terms stop to fall, and end as soon as it is clear that the step is good, or hopeless. What polynomials
+miss of the large rates of stiff systems is damped as these iterations damp it.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ import numpy as np
 
 from dalembert.numerics.hermite import AT_Q, AT_R, AT_V, N_R, N_V
 from dalembert.numerics.native import LANES, call_kernel, inlined, inner, lagrange_lanes, mix
-from dalembert.numerics.newton import CONVERGED, FACTORIZATIONS, NOT_FINITE, RESIDUALS, USER_ERROR, data
+from dalembert.numerics.newton import CONVERGED, NOT_FINITE, RESIDUALS, USER_ERROR, data
 from dalembert.numerics.runstate import (
     AMBIENT,
     CONTRACTION,
@@ -50,8 +54,6 @@ from dalembert.numerics.runstate import (
     HELD_HIGH,
     HELD_LOW,
     HIGH_TERMS,
-    IN_A_ROW,
-    JACOBIAN_AT,
     KINKED,
     LANE_KERNEL,
     LANE_WORK,
@@ -62,14 +64,10 @@ from dalembert.numerics.runstate import (
     LOW_TERMS,
     MADE,
     MISSED,
-    N_FACTORS,
-    N_JACOBIAN,
     N_MOVED,
     N_NUMBERS,
     N_OWN,
     N_PAST,
-    NEWTON_FACTOR,
-    NEWTON_JACOBIAN,
     NEWTON_SOLVE,
     NEWTON_WORK,
     REJECTED_AT,
@@ -78,42 +76,47 @@ from dalembert.numerics.runstate import (
     SWEEPS,
     SWEPT,
 )
+from dalembert.numerics.sweep_errors import (
+    beyond_rounding,
+    conclude,
+    last_squared_changes,
+    squared_changes,
+    squared_size,
+)
+from dalembert.numerics.sweep_formula import (
+    AA,
+    BARYCENTRIC,
+    BEGINNING,
+    END,
+    LAST,
+    A,
+    C,
+    keep_falling,
+    leave_out,
+)
+from dalembert.numerics.sweep_newton import (
+    BETWEEN,
+    END_NOW,
+    ENOUGH,
+    FEWEST,
+    ONE_MORE,
+    correct_rates,
+    damp,
+    prepare_newton,
+    tells,
+)
 
-# positions in Run.formula: c, barycentric weights of the nodes; A and A^2, column by column; what makes the end of a
-# step, Legendre coefficients and the rate at its beginning from its stages, [b, bA, g_7, g_6, g_5, g_4, at 0, 0] row by
-# row
-C, BARYCENTRIC, A = 0, LANES, 2 * LANES
-AA, END = A + LANES * LANES, A + 2 * LANES * LANES
-FORMULA = END + LANES * LANES
-# behind it, for Newton's method: eigenvalues of A, one of each pair (real parts, imaginary parts), and what leads from
-# stages to their coordinates in terms of eigenvectors (real parts, imaginary parts), and back
-EIGENVALUES, THERE, BACK = FORMULA, FORMULA + LANES, FORMULA + LANES + LANES * LANES
-LEGENDRE = BACK + LANES * LANES  # Legendre coefficients from stages
-NEWTON_FORMULA = LEGENDRE + LANES * LANES
 MOST_MORE = 3  # sweeps beyond those planned
 # between steps, where nothing is extrapolated: more, until changes are this part of the tolerance
 MOST_BETWEEN, PART = 30, 1e-3
-BETWEEN = 1  # row of Run.weights for these
 HOPELESS = 1e3  # an error that they will not make small
-ENOUGH, FEWEST = 0.03, 2  # expected change of a sweep after which automatic steps make no other one; sweeps at least
 UNSURE = 0.2  # of a step that differs from the last one by this part, it is not known how many sweeps it needs
 LATELY = 10  # steps
 # The second sweep of a step changes as much as the first one, and so much, in units of the tolerance and of what it
 # changes. At tight tolerances the former alone says little: sweeps may contract from there on.
 HOPELESS_CHANGE, NO_CONTRACTION, LARGE = 1e4, 0.8, 0.05
-# derivatives of an earlier step serve if the last sweeps contracted by this, and that step was not so many steps ago
-GOOD, OLDEST = 0.05, 20
 MEMORY = 5.0  # steps, about, in the means of contractions and step sizes
 SLOW, IRRELEVANT = 0.5, 1e-3  # contraction that leaves more than the last change; changes that may be rounding
-G7, G6, G5, G4, BEGINNING = 2, 3, 4, 5, 6  # lanes of an end
-LAST = LANES - 1  # lane of the last stage
-NOISE = 4 * float(np.finfo(float).eps)  # of differences of velocities, relative to these
-ELEVEN_SIXTHS, FIVE_SIXTHS, THIRTEEN_SEVENTHS, SIX_SEVENTHS = 11 / 6, 5 / 6, 13 / 7, 6 / 7
-TOO_LARGE = 3.0  # terms of an extrapolation, compared with those of lower degree
-OTHER = 0.5  # part of g_6 that counts where there are kinks
-FAR_OFF, KNOWN, SMALL = 10.0, 0.01, 1e-3
-FALL = 1.0
-UNLIKE = 20.0  # times g_6 and g_7: polynomials that differ by more where they meet belong to different motions
 
 
 def lanes_size(n_moved: int, nv: int, nr: int, n_own: int, ambient: bool, n_data: int) -> tuple[int, int]:
@@ -121,12 +124,6 @@ def lanes_size(n_moved: int, nv: int, nr: int, n_own: int, ambient: bool, n_data
     and d, with room to move for `align`; and those of one work space."""
     size = work_size(n_moved, nv, nr, n_own, ambient)
     return LANES + 2 * size + 2 * (n_moved + nv + nr) + n_own + n_data, size
-
-
-def newton_size(n: int, n_jacobian: int, n_factors: int) -> int:
-    """Numbers in the work space of Newton's method: h times eigenvalues, derivatives, factors, right side, solution,
-    changes."""
-    return LANES + -(-n_jacobian // LANES) * LANES + n_factors + 3 * LANES * n
 
 
 def work_size(n_moved: int, nv: int, nr: int, n_own: int, ambient: bool) -> int:
@@ -155,141 +152,6 @@ def put(values, first, n, out, start):  # type: ignore[no-untyped-def]
     for i in range(n):
         for j in range(LANES):
             out[start + LANES * i + j] = values[first + i]
-
-
-@inlined
-def beyond_rounding(change, size):  # type: ignore[no-untyped-def]
-    """|change| of something of a size, less what is rounding."""
-    return max(abs(change) - NOISE * abs(size), 0.0)
-
-
-@inlined
-def squared_changes(lasts, before, weights):  # type: ignore[no-untyped-def]
-    """What a sweep has changed in numbers at the last stage (vectors), which is the end of the step, in units of a
-    tolerance: the sum of squares. They take the place of those before."""
-    total = 0.0
-    for i in range(before.size):
-        last = lasts[LANES * i + LAST]
-        x = beyond_rounding(last - before[i], last) * weights[i]
-        before[i] = last
-        total += x * x
-    return total
-
-
-@inner
-def squared_size(x, weights):  # type: ignore[no-untyped-def]
-    """The numbers themselves in these units."""
-    total = 0.0
-    for i in range(x.size):
-        total += (x[i] * weights[i]) ** 2
-    return total
-
-
-@inlined
-def last_squared_changes(h, ends, lasts, begins, weights):  # type: ignore[no-untyped-def]
-    """The same for the last sweep: the end of the step is known, and needs no further stages."""
-    total = 0.0
-    for i in range(begins.size):
-        last = lasts[LANES * i + LAST]
-        x = beyond_rounding(h * ends[LANES * i] - (last - begins[i]), last) * weights[i]
-        total += x * x
-    return total
-
-
-@inlined
-def what_is_missed(ends, expected, at, high, low, gap, kinked):  # type: ignore[no-untyped-def]
-    """Of a rate, from what makes the end of a step; see the head of this file."""
-    g6, g7 = abs(ends[at + G6]), abs(ends[at + G7])
-    fall = high / low if high < low else 1.0
-    jump = abs(ends[at + BEGINNING] - expected[at]) - UNLIKE * (g7 + g6)
-    beyond = max(g7, OTHER * g6) if kinked else g7 * (fall * fall)
-    return beyond + gap * max(jump, 0.0)
-
-
-@inlined
-def conclude(h, ends, lasts, begins, expected, gap, kinked, worse, weights, out, errors):  # type: ignore[no-untyped-def]
-    """Changes of numbers in a step and their errors, from what makes the end of it (vectors).
-
-    To what the last sweep has changed comes what the polynomial of a rate misses, from its Legendre coefficients, and
-    from its value at the beginning of the step, which is not as ``expected`` if a force has jumped in the gap before
-    the first node. Returns the sum of the changes, and weighted sums of squares: of the coefficients of degree 4 and 5,
-    of 6 and 7, and of what is missed.
-    """
-    total, all_low, all_high, all_missed, size = 0.0, 0.0, 0.0, 0.0, abs(h)
-    for i in range(out.size):
-        at, weight, last = LANES * i, weights[i] * weights[i], lasts[LANES * i + LAST]
-        high, low = ends[at + G7] ** 2 + ends[at + G6] ** 2, ends[at + G5] ** 2 + ends[at + G4] ** 2
-        missed = size * what_is_missed(ends, expected, at, high, low, gap, kinked)
-        out[i] = h * ends[at]
-        errors[i] = worse * beyond_rounding(out[i] - (last - begins[i]), last) + missed
-        total += out[i]
-        all_low += weight * low
-        all_high += weight * high
-        all_missed += weight * (missed * missed)
-    return total, all_low, all_high, all_missed
-
-
-@inlined
-def legendre(x):  # type: ignore[no-untyped-def]
-    """P_4 to P_7 at x."""
-    z = x * x
-    p4, p5 = (4.375 * z - 3.75) * z + 0.375, ((7.875 * z - 8.75) * z + 1.875) * x
-    p6 = ELEVEN_SIXTHS * x * p5 - FIVE_SIXTHS * p4
-    return p4, p5, p6, THIRTEEN_SEVENTHS * x * p6 - SIX_SEVENTHS * p5
-
-
-@inner
-def keep_falling(run, w, ratio, rates, nv, weights, in_d, work):  # type: ignore[no-untyped-def]
-    """An extrapolation (the matrix at the beginning of w) of those terms only that fall from degree to degree."""
-    start, f = w.ctypes.data, run.lanes.ctypes.data + 8 * run.whole[LANES_AT]
-    x, former, kept = 1.0 + 2.0 * ratio, 0.0, 1
-    at = w[work : work + LANES]
-    for n in range(LANES):
-        at[n] = 0.0
-    for i in range(nv):
-        for n in range(LANES):
-            g = 0.0
-            for k in range(LANES):
-                g += run.formula[LEGENDRE + LANES * k + n] * w[rates + LANES * i + k]
-            at[n] += (g * weights[i]) ** 2
-    p0, p1 = 1.0, x
-    for n in range(0, LANES, 2):
-        size = p0 * p0 * at[n] + p1 * p1 * at[n + 1]
-        if n > 0 and size > FALL**2 * former:
-            break
-        former, kept = size, n + 2
-        p0 = ((2 * n + 3) * x * p1 - (n + 1) * p0) / (n + 2)
-        p1 = ((2 * n + 5) * x * p0 - (n + 2) * p1) / (n + 3)
-    if kept == LANES:
-        return
-    for j in range(LANES):
-        x = 1.0 + 2.0 * ratio * run.formula[C + j]
-        p0, p1 = 1.0, x
-        for k in range(LANES):
-            w[LANES * k + j] = 0.0
-        if kept <= 2:
-            w[LANES * LAST + j] = 1.0
-            continue
-        for n in range(kept):
-            for k in range(LANES):
-                w[LANES * k + j] += run.formula[LEGENDRE + LANES * k + n] * p0
-            p0, p1 = p1, ((2 * n + 3) * x * p1 - (n + 1) * p0) / (n + 2)
-
-
-@inner
-def leave_out(run, w, ratio, work):  # type: ignore[no-untyped-def]
-    """Take terms of degree 6 and 7 out of an extrapolation (the matrix at the beginning of w) if they would be so much
-    larger than those of degree 4 and 5 that they say nothing about the next step. ``work``: where w is free."""
-    p4, p5, p6, p7 = legendre(1.0 + 2.0 * ratio)
-    if (p6 * p6 + p7 * p7) * run.real[HELD_HIGH] <= TOO_LARGE**2 * (p4 * p4 + p5 * p5) * run.real[HELD_LOW]:
-        return
-    at_6, at_7 = w[work : work + LANES], w[work + LANES : work + 2 * LANES]
-    for j in range(LANES):
-        p4, p5, at_6[j], at_7[j] = legendre(1.0 + 2.0 * ratio * run.formula[C + j])
-    for k in range(LANES):
-        g6, g7 = run.formula[END + LANES * k + G6], run.formula[END + LANES * k + G7]
-        for j in range(LANES):
-            w[LANES * k + j] -= g6 * at_6[j] + g7 * at_7[j]
 
 
 @inner
@@ -394,100 +256,6 @@ def error_to_control(run, error):  # type: ignore[no-untyped-def]
 
 
 @inner
-def newton_work(run, which):  # type: ignore[no-untyped-def]
-    """Where the work space of Newton's method begins in Run.lanes."""
-    behind = run.whole[NEWTON_WORK] if which == BETWEEN else 0
-    return run.whole[LANES_AT] + run.formula.size + 2 * run.whole[LANE_WORK] + behind
-
-
-@inner
-def prepare_newton(run, in_d, h, which):  # type: ignore[no-untyped-def]
-    """Factorise (1 - z D - z^2 K), z = h times the eigenvalues of A, with derivatives D, K at the beginning of the step
-    or, while sweeps contract well with them, of an earlier one. Returns < 0 if these fail."""
-    begin = newton_work(run, which)
-    for j in range(LANES):
-        run.lanes[begin + j] = h * run.formula[EIGENVALUES + j]
-    at_z = run.lanes.ctypes.data + 8 * begin
-    at_jacobian = at_z + 8 * LANES
-    at_factors = at_jacobian + 8 * LANES * (-(-run.whole[N_JACOBIAN] // LANES))
-    run.counters[FACTORIZATIONS] += 1
-    now, last = run.whole[STEPS] + 1, run.whole[JACOBIAN_AT]
-    good = now - last < OLDEST and run.real[LAST_RATE] < GOOD and run.whole[IN_A_ROW] == 0
-    if which == BETWEEN or last == 0 or not (now == last or good):
-        if which != BETWEEN:
-            run.whole[JACOBIAN_AT] = now
-        if call_kernel(run.whole[NEWTON_JACOBIAN], in_d, in_d, at_jacobian) < 0:
-            return -1
-    return call_kernel(run.whole[NEWTON_FACTOR], at_z, at_jacobian, at_factors)
-
-
-@inner
-def correct_rates(run, old, new, in_d, which):  # type: ignore[no-untyped-def]
-    """Rates that a sweep has made of old ones: replaced, in place, by those of a step of Newton's method.
-
-    In terms of eigenvectors of A there is a system of its own for each of them, four at a time in lanes.
-    """
-    n = new.size // LANES
-    factors = newton_work(run, which) + LANES
-    factors += LANES * (-(-run.whole[N_JACOBIAN] // LANES))
-    right = factors + run.whole[N_FACTORS]  # the kernel takes both, one behind the other
-    solution, change = right + LANES * n, right + 2 * LANES * n
-    start, f = run.lanes.ctypes.data, run.lanes.ctypes.data + 8 * run.whole[LANES_AT]
-    changes = run.lanes[change : change + LANES * n]
-    for i in range(LANES * n):
-        changes[i] = new[i] - old[i]
-    mix(n, start + 8 * change, f + 8 * THERE, 1.0, in_d, 0.0, 0.0, f, start + 8 * right)
-    call_kernel(run.whole[NEWTON_SOLVE], start + 8 * factors, in_d, start + 8 * solution)
-    mix(n, start + 8 * solution, f + 8 * BACK, 1.0, in_d, 0.0, 0.0, f, start + 8 * change)
-    for i in range(LANES * n):
-        new[i] = old[i] + changes[i]
-
-
-@inner
-def damp(run, h, ends, expected, gap, kinked, weights, in_d, which, errors, missed):  # type: ignore[no-untyped-def]
-    """What is missed of the rates of v (and r), as it shows in a step: (1 - z D - z^2 K)^-1 times that.
-
-    Rates of stiff systems are large, and errors of velocities and positions that go with them are not [HW96, IV.8]. Of
-    four values of z the one counts that leaves the most; nothing grows. Returns the weighted sum of squares for v, which
-    was ``missed``, and corrects the errors.
-    """
-    nv, nr = run.places[N_V], run.places[N_R]
-    n, factors = nv + nr, newton_work(run, which) + LANES * (1 + -(-run.whole[N_JACOBIAN] // LANES))
-    right = factors + run.whole[N_FACTORS]
-    solution, before = right + LANES * n, right + 2 * LANES * n
-    start, half, size = run.lanes.ctypes.data, LANES // 2, abs(h)
-    for i in range(n):
-        at = LANES * i
-        high, low = ends[at + G7] ** 2 + ends[at + G6] ** 2, ends[at + G5] ** 2 + ends[at + G4] ** 2
-        x = size * what_is_missed(ends, expected, at, high, low, gap, kinked)
-        run.lanes[before + i] = x
-        for j in range(half):
-            run.lanes[right + at + j] = x if ends[at + G7] >= 0.0 else -x
-            run.lanes[right + at + half + j] = 0.0
-    call_kernel(run.whole[NEWTON_SOLVE], start + 8 * factors, in_d, start + 8 * solution)
-    most, one = 0.0, 0
-    t0 = t1 = t2 = t3 = 0.0
-    for i in range(nv):
-        x = run.lanes[solution + LANES * i : solution + LANES * (i + 1)]
-        weight = weights[run.places[AT_V] + i] ** 2
-        t0 += weight * (x[0] * x[0] + x[4] * x[4])
-        t1 += weight * (x[1] * x[1] + x[5] * x[5])
-        t2 += weight * (x[2] * x[2] + x[6] * x[6])
-        t3 += weight * (x[3] * x[3] + x[7] * x[7])
-    most, one = (t0, 0) if t0 > t1 else (t1, 1)
-    if t2 > most:
-        most, one = t2, 2
-    if t3 > most:
-        most, one = t3, 3
-    if not most < missed:
-        return missed
-    for i in range(n):
-        at = solution + LANES * i + one
-        errors[i] += np.sqrt(run.lanes[at] ** 2 + run.lanes[at + half] ** 2) - run.lanes[before + i]
-    return most
-
-
-@inner
 def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  # type: ignore[no-untyped-def]
     """Sweeps over the stages of a step: ``planned`` ones (or fewer, if that is ``unsure`` and they suffice), then until
     changes are below the goal, as far as those that are ``usual`` and so many ``more``.
@@ -512,14 +280,14 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
     ring = known + (LANES * n if n_own > 0 else 0)  # of three sets of rates: of v, r, and of Q if it is ambient; others
     end = ring + 3 * LANES * n
     before = end + LANES * n  # the end of the step one sweep ago: velocities, and positions if they are ambient
-    first = held % 3 + 1
+    newton, first = run.whole[NEWTON_SOLVE] != 0, held % 3 + 1
     second = first % 3 + 1
     new, old = ring + LANES * n * (first - 1), ring + LANES * n * (second - 1)
     if held > 0:
         ratio = h / (run.nodes[1] - run.nodes[2])
         lagrange_lanes(ratio, f, f + 8 * BARYCENTRIC, start)
-        if run.whole[NEWTON_SOLVE] != 0:
-            keep_falling(run, w, ratio, ring + LANES * n * (held - 1), nv, run.weights[which, run.places[AT_V] :], in_d, end)
+        if newton:
+            keep_falling(run, w, ratio, ring + LANES * n * (held - 1), run.weights[which, run.places[AT_V] :], end)
         else:
             leave_out(run, w, ratio, end)
         mix(n, start + 8 * (ring + LANES * n * (held - 1)), start, 1.0, in_d, 0.0, 0.0, f, start + 8 * new)
@@ -540,7 +308,6 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
             put(d, at_q, ny, w, y)
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
             return USER_ERROR, 0, 0.0
-    newton = run.whole[NEWTON_SOLVE] != 0
     if newton and prepare_newton(run, in_d, h, which) < 0:
         return USER_ERROR, 0, 0.0
     for j in range(LANES):
@@ -571,23 +338,14 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
                 rate = error / former if former > 0.0 else 0.0
                 if newton and rate < SLOW:
                     mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * end)
-                    rough = conclude(
-                        h, w[end : end + LANES * nv], w[V:y], d[at_v : at_v + nv], w[end + BEGINNING :], 0.0,
-                        run.whole[KINKED] == 1, 0.0, weights[run.places[AT_V] :], x[ny : ny + nv], x[half + ny : half + ny + nv],
-                    )[3]
-                    left, missed = error * rate, run.real[ESTIMATE_SCALE] * np.sqrt(rough / max(nv, 1))
-                    if missed > FAR_OFF and n_own == 0:
-                        rough = damp(
-                            run, h, w[end:], w[end + BEGINNING :], 0.0, run.whole[KINKED] == 1, weights, in_d, which,
-                            x[half + ny :], rough,
-                        )  # fmt: skip
-                        missed = run.real[ESTIMATE_SCALE] * np.sqrt(rough / max(nv, 1))
-                    sure = left <= KNOWN * missed
-                    if (sure and (left <= ENOUGH or missed > FAR_OFF)) or (left <= ENOUGH and missed < SMALL):
-                        error = left
+                    told = tells(
+                        run, h, error * rate, w[end:], w[V:y], d[at_v : at_v + nv], weights, in_d,
+                        x[ny : ny + nv], x[half + ny :],
+                    )  # fmt: skip
+                    if told == END_NOW:
+                        error *= rate
                         break
-                    if left <= ENOUGH:
-                        planned = done + 1
+                    planned = done + 1 if told == ONE_MORE else planned
                 elif unsure and rate < SLOW and error * rate <= ENOUGH:
                     planned = done + 1
                 elif held > 0 and done == 2 and error > HOPELESS_CHANGE and rate > NO_CONTRACTION:

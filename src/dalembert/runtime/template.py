@@ -9,7 +9,7 @@ import numpy as np
 from dalembert.formulations.base import Formulation
 from dalembert.integrators.base import Integrator
 from dalembert.integrators.positions import LOW
-from dalembert.numerics import hermite, runstate, sweeps
+from dalembert.numerics import hermite, runstate, sweep_newton, sweeps
 from dalembert.numerics.memory import Parts
 from dalembert.numerics.newton import N_COUNTERS
 from dalembert.runtime import singular
@@ -88,7 +88,7 @@ def _make_template(
         if "lanes.solve" in kernels:
             n_jacobian, n_factors = (kernels[f"lanes.{name}"].n_out for name in ("jacobian", "factor"))
             n_solved = kernels["lanes.solve"].n_out // 2
-            work = sweeps.newton_size(n_solved, n_jacobian, n_factors)
+            work = sweep_newton.newton_size(n_solved, n_jacobian, n_factors)
             whole[runstate.N_JACOBIAN], whole[runstate.N_FACTORS], whole[runstate.NEWTON_WORK] = (
                 n_jacobian, n_factors, work
             )  # fmt: skip
