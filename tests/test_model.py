@@ -110,16 +110,20 @@ def test_time_derivatives_of_constraints(system: da.System, seed: int) -> None:
     np.testing.assert_allclose(value(system, "k_dot", x).ravel(), expected, rtol=1e-13, atol=1e-14)
 
 
+def second_along(f: Any, t: float, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """Second derivative along q + v s + a s^2/2, by Cauchy's formula on a small circle."""
+    n, radius = 32, 0.1
+    s = radius * np.exp(2j * np.pi * np.arange(n) / n)
+    samples = np.array([f(t + z, q + v * z + a * z**2 / 2) for z in s])
+    return 2 * np.real((samples * np.exp(-4j * np.pi * np.arange(n) / n)[:, None]).mean(axis=0)) / radius**2
+
+
 @few
 @given(seeds)
 def test_second_time_derivative_of_constraints(system: da.System, seed: int) -> None:
-    """Against the Taylor polynomial of g along q + v s + a s^2/2 by Cauchy's formula on a small circle."""
     x = point(system, seed)
     t, q, v, a = float(x["t"][0]), x["q"], x["v"], x["a"]
-    n, radius = 32, 0.1
-    s = radius * np.exp(2j * np.pi * np.arange(n) / n)
-    samples = np.array([g(t + z, q + v * z + a * z**2 / 2, Numbers) for z in s])
-    second = 2 * np.real((samples * np.exp(-4j * np.pi * np.arange(n) / n)[:, None]).mean(axis=0)) / radius**2
+    second = second_along(lambda t, q: g(t, q, Numbers), t, q, v, a)
     np.testing.assert_allclose(value(system, "g_ddot", x).ravel(), second, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(value(system, "g_ddot", {**x, "a": 2 * a}) - value(system, "g_ddot", x),
                                value(system, "G", x) @ a[:, None], rtol=1e-11, atol=1e-12)  # fmt: skip
@@ -160,6 +164,8 @@ def test_contact_coordinates(seed: int) -> None:
     np.testing.assert_allclose(value(system, "contact_rate", x).ravel(), rate, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(value(system, "G", x), complex_step(lambda q: explicit(t, q), q), rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(value(system, "g_dot", x).ravel(), along(explicit, t, q, v), rtol=1e-12, atol=1e-13)
+    second = second_along(explicit, t, q, v, x["a"])
+    np.testing.assert_allclose(value(system, "g_ddot", x).ravel(), second, rtol=1e-10, atol=1e-10)
 
 
 def test_constraint_force_replaces_the_default() -> None:

@@ -51,7 +51,7 @@ class Tool:
     form: str
     keeps: bool
     prepare: Callable[[Model, float], Runner]
-    tolerances: tuple[float, ...] = tuple(10.0**-k for k in range(1, 13))
+    tolerances: tuple[float, ...] = tuple(10.0**-k for k in range(13))
     suits: Callable[[Model], bool] = lambda model: True
     ours: bool = False
     warm: bool = False  # prepared so that the first run does not compile anything
@@ -268,7 +268,7 @@ def numbalsoda(which: str) -> Callable[[Model, float], Runner]:
 
 
 INDEX2 = "stabilized index 2"
-COARSE = tuple(10.0**-k for k in (1, 2, 3, 5, 7, 9, 11))
+COARSE = tuple(10.0**-k for k in (0, 1, 2, 3, 5, 7, 9, 11))
 HALVED = tuple(10.0 ** (-k / 2) for k in range(6, 13))
 SMALL = lambda model: not model.large  # noqa: E731
 EXPLICIT = lambda model: model.explicit  # noqa: E731
@@ -277,11 +277,11 @@ TOOLS = [
     Tool("dalembert Iterated", "dalembert", "constraints projected", True, ours(da.Iterated()), suits=EXPLICIT,
          ours=True),
     Tool("dalembert Iterated(4)", "dalembert", "constraints projected", True, ours(da.Iterated(4)),
-         tuple(10.0**-k for k in range(1, 10)), suits=EXPLICIT, ours=True),
+         tuple(10.0**-k for k in range(10)), suits=EXPLICIT, ours=True),
     Tool("dalembert Explicit(8)", "dalembert", "constraints projected", True, ours(da.Explicit(8)),
          suits=lambda model: model.explicit and not model.large, ours=True),
     Tool("dalembert Explicit(5)", "dalembert", "constraints projected", True, ours(da.Explicit(5)),
-         tuple(10.0**-k for k in range(1, 9)), suits=lambda model: model.explicit and not model.large, ours=True),
+         tuple(10.0**-k for k in range(9)), suits=lambda model: model.explicit and not model.large, ours=True),
     Tool("dalembert BDF", "dalembert", "constraints projected", True, ours(da.BDF()), ours=True),
     Tool("dalembert Radau(3)", "dalembert", "index 2", True, ours(da.Radau(stages=3), "index-2"), suits=SMALL,
          ours=True),

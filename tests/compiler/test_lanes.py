@@ -133,6 +133,27 @@ def test_sines_of_sums_follow_from_those_of_the_terms(lanes: int) -> None:
     assert lower.lower_module([plain.stream]).count(" = call { <") == (7 if lanes > 1 else 2)
 
 
+def divisions(code: str) -> int:
+    """In the kernel itself: the functions that every module brings along have some, too."""
+    return sum(part.count("fdiv") for part in code.split("define ") if part.split("(")[0].count("@kernel"))
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_a_divisor_of_several_quotients_is_inverted_once(lanes: int) -> None:
+    """Right to an ulp and a half; a quotient by itself is rounded once, as it always is."""
+    x = ca.SX.sym("x", 4)
+    divisor = x[0] + x[1]
+    code, kernel = fused(x, ca.vertcat(x[2] / divisor, x[3] / divisor, x[0] / divisor, x[1] / x[2]), lanes)
+    assert divisions(code) == 2
+    states = np.random.default_rng(6).uniform(0.5, 2, (4, lanes))
+    a, b, c, d = states
+    found = kernel(states.ravel()).reshape(4, lanes)
+    np.testing.assert_allclose(found[:3], [c / (a + b), d / (a + b), a / (a + b)], rtol=4e-16)
+    assert np.array_equal(found[3], b / c)
+    plain = KernelSpec("f", x, ca.SX(), x[2:4] / divisor, lanes=lanes)
+    assert divisions(lower.lower_module([plain.stream])) == 2
+
+
 @pytest.mark.skipif(not fuses(), reason="this processor has no fused multiplication and addition")
 def test_products_and_sums_are_rounded_once() -> None:
     """But not where they go into a function that is not defined for what would then be less than zero."""

@@ -16,7 +16,8 @@ end of the step, so that no force that begins to act there goes unnoticed.)
 For stiff systems sweeps are iterations of Newton's method instead, with derivatives at the beginning of the step, or of
 one of the last steps while sweeps contract well. In terms of eigenvectors of the matrix (a_ij) there is one linear
 system for each of four pairs of eigenvalues [HW96, IV.8], and these are solved in lanes, too. A step then costs about
-twice as much, and is L-stable, of order 15. (Where nothing is stiff, the derivatives of another state are no help:
+twice as much, and is L-stable, of order 15; so that fast modes have to be followed only if they are larger than the
+tolerance. (Where nothing is stiff, the derivatives of another state are no help:
 sweeps contract faster without them.)
 
 Where accelerations do not follow from a linear system, because friction depends on multipliers, or forces on auxiliary
