@@ -40,6 +40,8 @@ from dalembert.table import markdown_table, print_table
 
 LEVELS = (1e-3, 1e-5, 1e-7)
 FINE_ENOUGH = 1e-8  # no tighter tolerance after a run with this error
+FEWEST = 3  # tolerances: the loosest one need not be the fastest
+FAILURES = {True: 3, False: 5}  # in a row, after which a tool is given up; some do not run at loose tolerances
 USELESS = 0.3  # a run with this error says nothing
 ROUNDS, SPENT, BUDGET = 7, 0.1, 0.5  # runs of each, at least for so many seconds; no further one begins after so many
 TURNS, IN_A_TURN, SHORT = 10, 0.01, 5e-3  # of runs shorter than so many seconds, each for so many seconds
@@ -103,9 +105,10 @@ def sweep(tool: Tool, model: Model, limit: float) -> list[dict[str, Any]]:
         print(f"{model.name:13s} {tool.name:22s} {tol:.0e}  {text}", flush=True)
         if row["failure"] is None:
             slow = row["seconds"] > (limit if row["error"] < LEVELS[0] else 5 * limit)
-            if slow or row["error"] < FINE_ENOUGH:
+            if slow or (row["error"] < FINE_ENOUGH and len(rows) >= FEWEST):
                 break
-        if sum(r["failure"] is not None for r in rows) >= 3:
+        done = [r["failure"] is None for r in rows]
+        if done[-FAILURES[any(done)] :].count(False) == FAILURES[any(done)]:
             break
     return rows
 

@@ -34,7 +34,14 @@ End = tuple[np.ndarray, np.ndarray, Callable[[], float] | None]
 #: positions and velocities at the end, and what to ask for the seconds of the integration alone if the tool tells
 Runner = Callable[[], End]
 MAX_STEPS = 200_000  # an ODE that has drifted too far may take any number
-JIT = {"jit": True, "compiler": "shell", "jit_options": {"flags": ["-O3"]}} if shutil.which("gcc") else {}
+
+
+def jit(model: Model) -> dict[str, Any]:
+    """Options of CasADi: gcc takes minutes to optimise the functions of large models fully."""
+    flags = ["-O1" if model.large else "-O3"]
+    return {"jit": True, "compiler": "shell", "jit_options": {"flags": flags}} if shutil.which("gcc") else {}
+
+
 LOOSE = 1e6  # absolute tolerance of multipliers that are to stay out of the error test
 
 
@@ -143,7 +150,7 @@ def casadi_idas(scaled: bool) -> Callable[[Model, float], Runner]:
         dae = {"t": x.t, "x": model.y, "z": z, "ode": of_z(ca.vertcat(rate, v_dot)), "alg": of_z(constraints)}
         options = {"reltol": tol, "abstol": tol, "suppress_algebraic": True, "newton_scheme": "direct",
                    "linear_solver": "qr", "max_num_steps": MAX_STEPS, "show_eval_warnings": False,
-                   "calc_ic": scaled, **JIT}  # fmt: skip
+                   "calc_ic": scaled, **jit(model)}  # fmt: skip
         integrator = ca.integrator("peer", "idas", dae, 0.0, model.t_end, options)
         start = {"x0": ca.DM(model.y0), "z0": ca.DM(model.algebraic0 / units)}
         return _casadi_runner(model, integrator, start)
@@ -159,7 +166,7 @@ def casadi_cvodes(formulas: dict[str, Any]) -> Callable[[Model, float], Runner]:
     def prepare(model: Model, tol: float) -> Runner:
         dae = {"t": model.t, "x": model.y, "ode": model.ode}
         options = {"reltol": tol, "abstol": tol, "max_num_steps": MAX_STEPS, "show_eval_warnings": False,
-                   **formulas, **JIT}  # fmt: skip
+                   **formulas, **jit(model)}  # fmt: skip
         integrator = ca.integrator("peer", "cvodes", dae, 0.0, model.t_end, options)
         return _casadi_runner(model, integrator, {"x0": ca.DM(model.y0)})
 
@@ -305,7 +312,7 @@ TOOLS = [
     Tool("CVODES (CasADi)", "casadi", "ODE, drifting", False, casadi_cvodes(ADAMS), COARSE, suits=EXPLICIT),
     Tool("CVODES (CasADi), BDF", "casadi", "ODE, drifting", False, casadi_cvodes(NEWTON), COARSE, suits=STIFF),
     Tool("heyoka", "heyoka", "ODE, drifting", False, heyoka, tuple(10.0**-k for k in (2, 4, 6, 8, 10, 12)),
-         suits=EXPLICIT),
+         suits=lambda model: model.explicit and not model.large),
     Tool("numbalsoda dop853", "numbalsoda", "ODE, drifting", False, numbalsoda("dop853"), suits=EXPLICIT),
     Tool("numbalsoda lsoda", "numbalsoda", "ODE, drifting", False, numbalsoda("lsoda"), suits=EXPLICIT),
 ]  # fmt: skip
