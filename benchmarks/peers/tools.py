@@ -279,6 +279,7 @@ COARSE = tuple(10.0**-k for k in (0, 1, 2, 3, 5, 7, 9, 11))
 HALVED = tuple(10.0 ** (-k / 2) for k in range(6, 13))
 SMALL = lambda model: not model.large  # noqa: E731
 EXPLICIT = lambda model: model.explicit  # noqa: E731
+WRITTEN_OUT = lambda model: model.explicit and not model.large  # noqa: E731  (minutes to compile at every tolerance)
 STIFF = lambda model: model.stiff and model.explicit  # noqa: E731
 TOOLS = [
     Tool("dalembert Iterated", "dalembert", "constraints projected", True, ours(da.Iterated()), suits=EXPLICIT,
@@ -309,10 +310,10 @@ TOOLS = [
          suits=SMALL, warm=True),
     Tool("Exudyn", "exudyn", "index 3, generalized-alpha", True, exudyn, HALVED,
          lambda model: model.name in ("chain-10", "heavy-top"), warm=True, rebuilds=True),
-    Tool("CVODES (CasADi)", "casadi", "ODE, drifting", False, casadi_cvodes(ADAMS), COARSE, suits=EXPLICIT),
+    Tool("CVODES (CasADi)", "casadi", "ODE, drifting", False, casadi_cvodes(ADAMS), COARSE, suits=WRITTEN_OUT),
     Tool("CVODES (CasADi), BDF", "casadi", "ODE, drifting", False, casadi_cvodes(NEWTON), COARSE, suits=STIFF),
     Tool("heyoka", "heyoka", "ODE, drifting", False, heyoka, tuple(10.0**-k for k in (2, 4, 6, 8, 10, 12)),
-         suits=lambda model: model.explicit and not model.large),
+         suits=WRITTEN_OUT),
     Tool("numbalsoda dop853", "numbalsoda", "ODE, drifting", False, numbalsoda("dop853"), suits=EXPLICIT),
     Tool("numbalsoda lsoda", "numbalsoda", "ODE, drifting", False, numbalsoda("lsoda"), suits=EXPLICIT),
 ]  # fmt: skip
