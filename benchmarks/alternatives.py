@@ -182,7 +182,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What was not built, and why.")
     parser.add_argument("--dry", action="store_true", help="print only")
     options = parser.parse_args()
-    counts = {name: evaluations(model) for name, make in MODELS.items() if not (model := make()).stiff}
+    models = {name: make() for name, make in MODELS.items()}
+    counts = {name: evaluations(model) for name, model in models.items() if not (model.stiff or model.large)}
     lines = [[name, method, *cells] for name, by in counts.items() for method, cells in by.items()]
     head = ["problem", "method", *[f"{level:.0e}" for level in LEVELS]]
     print_table("evaluations for an error", head, lines)

@@ -88,6 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lines = []
     for name in options.models:
         model = MODELS[name]()
+        if not model.explicit:
+            print(f"{name}: left out, accelerations are implicit")
+            continue
         for label, (method, formulation) in METHODS.items():
             lines.append([name, label, *measure(model, method, formulation, options.rounds)])
     head = ["problem", "method", "steps", "solve [us]", "before the run", "run", "prepared"]

@@ -123,9 +123,13 @@ def by_sweeps(name: str, system: da.System, t_end: float, q0: Any, v0: Any) -> l
     return [name, "flat" if system.space.flat else "group", *found, SWEEPS[int(np.argmin(found))]]
 
 
+def models() -> list[Model]:
+    """Those with explicit accelerations, small enough to be written out."""
+    return [model for make in MODELS.values() if (model := make()).explicit and not model.large]
+
+
 def sweeps_table() -> list[list[Any]]:
-    models = [make() for make in MODELS.values()]
-    rows = [by_sweeps(m.name, m.system, m.t_end, m.q0, m.v0) for m in models if m.system.space.flat]
+    rows = [by_sweeps(m.name, m.system, m.t_end, m.q0, m.v0) for m in models() if m.system.space.flat]
     problems = [p for p in da.problems().values() if not p.system.space.flat]
     return rows + [by_sweeps(p.name, p.system, p.t_span[1], p.q0, p.v0) for p in problems]
 
@@ -136,7 +140,7 @@ def main() -> None:
     args = parser.parse_args()
     tables = [
         ("Accelerations in lanes", ["model", "instructions", "1 state, ns", "4 states", "8 states", "8 over 1"],
-         [lanes(make()) for make in MODELS.values()]),
+         [lanes(model) for model in models()]),
         ("What polynomials miss", ["model", "steps", "error", "sum of estimates", "ratio"],
          [Missed(MODELS[name]()).run(n) for name, counts in STEPS.items() for n in counts]),
         ("Sweeps", ["model", "space", *(f"{n} sweeps, us" for n in SWEEPS), "best"], sweeps_table()),
