@@ -92,7 +92,7 @@ def test_order_15() -> None:
     assert np.log(errors[0] / errors[1]) / np.log(12 / 9) == pytest.approx(15, abs=0.15)
 
 
-@pytest.mark.parametrize("tol", [1e-4, 1e-7, 1e-10])
+@pytest.mark.parametrize("tol", [1e-4, 1e-7, 1e-9, 1e-10])
 def test_stiff_systems_in_steps_that_follow_the_motion(tol: float) -> None:
     """A spring and a damper with rates of 100 and 1e6 1/s, pushed by a slow motion: x = z / k to first order.
 
@@ -107,9 +107,9 @@ def test_stiff_systems_in_steps_that_follow_the_motion(tol: float) -> None:
     assert sol.stats.steps < 60
     t = np.linspace(0, 20, 401)
     found = sol(t)
-    assert np.abs(found.q[:, 2] - np.sin(t)).max() < 10 * tol
+    assert np.abs(found.q[:, 2] - np.sin(t)).max() < 5 * tol
     # x'' = 1e8 (z - x) + 1e6 (z' - x'): x = z + z / 1e8 but for terms a hundred times smaller
-    assert np.abs(found.q[:, 0] - np.sin(t) * (1 + 1e-8)).max() < 10 * tol + 1e-9
+    assert np.abs(found.q[:, 0] - np.sin(t) * (1 + 1e-8)).max() < 5 * tol + 1e-9
     np.testing.assert_allclose(found.lam[:, 0], -9.81, rtol=1e-9)
 
 
@@ -137,17 +137,19 @@ def test_reference_values(name: str, tol: float) -> None:
         assert np.abs(getattr(sol, x)[-1] - exact[x]).max() < 10 * tol * max(1.0, float(np.abs(exact[x]).max()))
 
 
-@pytest.mark.parametrize("tol", [1e-1, 1e-3])
-def test_vibrations_that_need_not_be_followed(tol: float) -> None:
-    """Undamped modes of the connecting rod are smaller than the tolerance: steps that do not resolve them are not
-    rejected for their rates of change, which are large. (Else there are three times as many steps.)"""
+def test_vibrations_that_need_not_be_followed() -> None:
+    """Undamped modes of the connecting rod are smaller than the tolerance: most steps that do not resolve them are not
+    rejected for their rates of change, which are large. Chance decides in which regime a run of this mechanism ends:
+    the median of several tolerances counts (18; estimates that are not damped make it 49)."""
     problem = da.problems()["slider-crank-flexible"]
-    sol = da.solve(problem.system, problem.t_span, problem.q0, problem.v0, method=NEWTON, rtol=tol, atol=tol)
-    assert sol.stats.steps < 45
     assert problem.reference is not None
-    exact = problem.reference(problem.t_span[1])
-    assert np.abs(sol.q[-1] - exact["q"]).max() < tol
-    assert np.abs(sol.v[-1] - exact["v"]).max() < tol * np.abs(exact["v"]).max()
+    exact, counts = problem.reference(problem.t_span[1]), []
+    for tol in 10.0 ** np.linspace(-1.4, -0.6, 11):
+        sol = da.solve(problem.system, problem.t_span, problem.q0, problem.v0, method=NEWTON, rtol=tol, atol=tol)
+        assert np.abs(sol.q[-1] - exact["q"]).max() < tol
+        assert np.abs(sol.v[-1] - exact["v"]).max() < tol * np.abs(exact["v"]).max()
+        counts.append(sol.stats.steps)
+    assert np.median(counts) < 35
 
 
 @pytest.mark.parametrize("tol", [1e-4, 1e-8])

@@ -63,8 +63,8 @@ MOST_SWEEPS, USUAL_SWEEPS = 7, 5
 # Steps for looser tolerances would be so long that sweeps hardly contract, and cost as much.
 LOOSEST = 1e-2
 # Steps for tolerances looser than this one are as long as sweeps contract, and more accurate than they have to be. For
-# errors to follow the tolerance from there on, local ones have to fall a little faster, by these powers: on runs of ten
-# long steps, as Newton's method makes them, what is estimated for each falls less than what it is off by.
+# errors to follow the tolerance from there on, local ones have to fall a little faster, by these powers: in runs of ten
+# long steps, as Newton's method makes them, errors fall less than what is estimated of them.
 FREE, FOLLOW, FOLLOW_NEWTON = 1e-4, 0.01, 0.1
 LARGEST_NEWTON = 24  # unknowns of a stage: the elimination is written out
 CORRECTIONS = 4  # of numbers off a group, each squares how far they are
