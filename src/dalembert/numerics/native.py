@@ -148,6 +148,57 @@ def lagrange_lanes(typingctx, ratio, nodes, barycentric, out):  # type: ignore[n
 
 
 @intrinsic
+def squares_of_lanes(typingctx, n, values, weights, out):  # type: ignore[no-untyped-def]
+    """out[j] = sum_i (weights[i] values[i, j])^2 for i < n, of vectors of lanes; all arrays are given by address."""
+
+    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        count, at_values, at_weights, at_out = args
+        real = ir.DoubleType()
+        total = cgutils.alloca_once_value(builder, _spread(builder, ir.Constant(real, 0.0)))
+        with cgutils.for_range(builder, count, intp=_WORD) as loop:
+            place = builder.add(at_weights, builder.mul(loop.index, ir.Constant(_WORD, 8)))
+            weight = builder.load(builder.inttoptr(place, real.as_pointer()), align=8)
+            row = _lanes(builder, builder.add(at_values, builder.mul(loop.index, ir.Constant(_WORD, 8 * LANES))))
+            x = builder.fmul(row, _spread(builder, weight))
+            square = builder.fmul(x, x, flags=_CONTRACT)
+            builder.store(builder.fadd(builder.load(total), square, flags=_CONTRACT), total)
+        result = builder.load(total)
+        builder.store(result, builder.inttoptr(at_out, result.type.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    word = types.intp
+    return types.void(word, word, word, word), code
+
+
+@intrinsic
+def legendre_lanes(typingctx, ratio, nodes, kept, out):  # type: ignore[no-untyped-def]
+    """out[n, j] = P_n(1 + 2 ratio nodes[j]) for n < kept, the others are 0; rows are vectors of lanes."""
+
+    def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        ratio_, at_nodes, kept_, at_out = args
+        real = ir.DoubleType()
+
+        def number(value):  # type: ignore[no-untyped-def]
+            return _spread(builder, ir.Constant(real, value))
+
+        step = builder.fmul(_spread(builder, ratio_), _lanes(builder, at_nodes))
+        x = builder.fadd(number(1.0), builder.fadd(step, step))
+        rows = [number(1.0), x]
+        for n in range(1, LANES - 1):  # (n + 1) P_(n+1) = (2 n + 1) x P_n - n P_(n-1)
+            ahead = builder.fmul(builder.fmul(number((2 * n + 1) / (n + 1)), x), rows[n])
+            rows.append(builder.fsub(ahead, builder.fmul(number(n / (n + 1)), rows[n - 1])))
+        for n, row in enumerate(rows):
+            wanted = builder.icmp_signed("<", ir.Constant(_WORD, n), kept_)
+            row = builder.select(wanted, row, number(0.0))
+            place = builder.add(at_out, ir.Constant(_WORD, 8 * LANES * n))
+            builder.store(row, builder.inttoptr(place, row.type.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    word = types.intp
+    return types.void(types.float64, word, word, word), code
+
+
+@intrinsic
 def call_getrf(typingctx, address, m, n, a, lda, pivots, info):  # type: ignore[no-untyped-def]
     """LAPACK dgetrf."""
     code, result = _caller(6, False)

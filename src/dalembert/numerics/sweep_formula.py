@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dalembert.numerics.hermite import N_V
-from dalembert.numerics.native import LANES, inlined, inner
-from dalembert.numerics.runstate import HELD_HIGH, HELD_LOW
+from dalembert.numerics.native import LANES, inlined, inner, legendre_lanes, mix, squares_of_lanes
+from dalembert.numerics.runstate import HELD_HIGH, HELD_LOW, LANES_AT
 
 # positions in Run.formula: c, barycentric weights of the nodes; A and A^2, column by column; what makes the end of a
 # step, Legendre coefficients and the rate at its beginning from its stages, [b, bA, g_7, g_6, g_5, g_4, at 0, 0] row by
@@ -33,22 +33,18 @@ def legendre(x):  # type: ignore[no-untyped-def]
 
 
 @inner
-def keep_falling(run, w, ratio, rates, weights, work):  # type: ignore[no-untyped-def]
+def keep_falling(run, w, ratio, rates, weights, in_d, work):  # type: ignore[no-untyped-def]
     """Cut an extrapolation (the matrix at the beginning of w) of rates (where they begin) short, before the first pair
-    of terms that is larger than the one before it. Nothing left: the last stage. ``work``: where w is free.
+    of terms that is larger than the one before it. Nothing left: the last stage. ``work``: where w has room for a
+    vector, and for one for each velocity or a matrix.
 
     Newton's method makes up for what is left out; it does not for terms that have nothing to do with the next step.
     """
-    nv, x = run.places[N_V], 1.0 + 2.0 * ratio
+    nv, x, start = run.places[N_V], 1.0 + 2.0 * ratio, w.ctypes.data
+    f, terms = run.lanes.ctypes.data + 8 * run.whole[LANES_AT], start + 8 * (work + LANES)
+    mix(nv, start + 8 * rates, f + 8 * LEGENDRE, 1.0, in_d, 0.0, 0.0, f, terms)
     squares = w[work : work + LANES]  # of Legendre coefficients
-    for n in range(LANES):
-        squares[n] = 0.0
-    for i in range(nv):
-        for n in range(LANES):
-            g = 0.0
-            for k in range(LANES):
-                g += run.formula[LEGENDRE + LANES * k + n] * w[rates + LANES * i + k]
-            squares[n] += (g * weights[i]) ** 2
+    squares_of_lanes(nv, terms, weights.ctypes.data, squares.ctypes.data)
     p0, p1, former, kept = 1.0, x, 0.0, 0
     for n in range(0, LANES, 2):
         size = p0 * p0 * squares[n] + p1 * p1 * squares[n + 1]
@@ -59,18 +55,14 @@ def keep_falling(run, w, ratio, rates, weights, work):  # type: ignore[no-untype
         p1 = ((2 * n + 5) * x * p0 - (n + 2) * p1) / (n + 3)
     if kept == LANES:
         return
+    if kept > 2:
+        legendre_lanes(ratio, f + 8 * C, kept, terms)
+        mix(LANES, f + 8 * LEGENDRE, terms, 1.0, in_d, 0.0, 0.0, f, start)
+        return
     for j in range(LANES * LANES):
         w[j] = 0.0
     for j in range(LANES):
-        if kept <= 2:
-            w[LANES * LAST + j] = 1.0
-            continue
-        x = 1.0 + 2.0 * ratio * run.formula[C + j]
-        p0, p1 = 1.0, x
-        for n in range(kept):
-            for k in range(LANES):
-                w[LANES * k + j] += run.formula[LEGENDRE + LANES * k + n] * p0
-            p0, p1 = p1, ((2 * n + 3) * x * p1 - (n + 1) * p0) / (n + 2)
+        w[LANES * LAST + j] = 1.0
 
 
 @inner

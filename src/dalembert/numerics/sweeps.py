@@ -127,10 +127,11 @@ def lanes_size(n_moved: int, nv: int, nr: int, n_own: int, ambient: bool, n_data
 
 
 def work_size(n_moved: int, nv: int, nr: int, n_own: int, ambient: bool) -> int:
-    """Numbers in a work space: a matrix, the arguments of the kernel, three sets of rates, an end, velocities."""
+    """Numbers in a work space: a matrix, the arguments of the kernel, three sets of rates, an end, velocities, and room
+    for terms of extrapolations."""
     implicit = n_own > 0
     n = nv + nr + (n_moved if ambient else 0) + (n_own - nv if implicit else 0)
-    vectors = LANES + 1 + n_moved + nv + nr + (5 if implicit else 4) * n
+    vectors = LANES + 1 + n_moved + nv + nr + (5 if implicit else 4) * n + 1 + max(nv, LANES)
     return LANES * (vectors + -(-(nv + (n_moved if ambient else 0)) // LANES))
 
 
@@ -280,6 +281,7 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
     ring = known + (LANES * n if n_own > 0 else 0)  # of three sets of rates: of v, r, and of Q if it is ambient; others
     end = ring + 3 * LANES * n
     before = end + LANES * n  # the end of the step one sweep ago: velocities, and positions if they are ambient
+    spare = before + -(-(nv + (ny if ambient else 0)) // LANES) * LANES
     newton, first = run.whole[NEWTON_SOLVE] != 0, held % 3 + 1
     second = first % 3 + 1
     new, old = ring + LANES * n * (first - 1), ring + LANES * n * (second - 1)
@@ -287,7 +289,8 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
         ratio = h / (run.nodes[1] - run.nodes[2])
         lagrange_lanes(ratio, f, f + 8 * BARYCENTRIC, start)
         if newton:
-            keep_falling(run, w, ratio, ring + LANES * n * (held - 1), run.weights[which, run.places[AT_V] :], end)
+            held_at = ring + LANES * n * (held - 1)
+            keep_falling(run, w, ratio, held_at, run.weights[which, run.places[AT_V] :], in_d, spare)
         else:
             leave_out(run, w, ratio, end)
         mix(n, start + 8 * (ring + LANES * n * (held - 1)), start, 1.0, in_d, 0.0, 0.0, f, start + 8 * new)
