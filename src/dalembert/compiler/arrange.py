@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 import casadi as ca
 
+from .algebra import simplified
 from .spec import Instruction, Stream
 from .trigonometry import WIDTH
 
@@ -46,13 +47,16 @@ def arranged(stream: Stream, in_batches: bool) -> list[Instruction | Batch]:
 
     The inputs of an ``OP_INPUT`` and the output of an ``OP_OUTPUT`` are what they were.
     """
+    values = _numbered(stream)
+    if stream.fused and in_batches:
+        values = list(simplified(values, len(values)))
     sums: dict[int, tuple[int, int, int]] = {}  # number of a sum or a difference: OP_ADD or OP_SUB and its terms
-    holds: dict[int, int] = {}  # slot -> number of the value that it holds
+    numbers: dict[int, int] = {}  # those of values in what is returned
     level: list[int] = []  # by number
     plain: list[list[Instruction]] = [[]]  # instructions by level
     angles: list[dict[int, int]] = [{}]  # by level: number of an angle -> number of its sine
-    for op, inputs, output, constant in stream:
-        used = inputs if op == ca.OP_INPUT else tuple(holds[slot] for slot in inputs)
+    for op, inputs, output, constant in values:
+        used = inputs if op == ca.OP_INPUT else tuple(numbers[value] for value in inputs)
         above = 0 if op == ca.OP_INPUT else max((level[i] for i in used), default=0)
         if in_batches and op in _PART:
             if used[0] not in angles[above]:
@@ -61,11 +65,11 @@ def arranged(stream: Stream, in_batches: bool) -> list[Instruction | Batch]:
                 if above + 1 == len(plain):
                     plain.append([])
                     angles.append({})
-            holds[output] = angles[above][used[0]] + _PART[op]
+            numbers[output] = angles[above][used[0]] + _PART[op]
             continue
         number = output
         if op != ca.OP_OUTPUT:
-            number = holds[output] = len(level)
+            number = numbers[output] = len(level)
             level.append(above)
             if op in (ca.OP_ADD, ca.OP_SUB):
                 sums[number] = op, used[0], used[1]
@@ -86,6 +90,18 @@ def arranged(stream: Stream, in_batches: bool) -> list[Instruction | Batch]:
             out += _of_sum(op, these[x], these[y], these[angle], free)
             free += 4
     return _with_reciprocals(out, free) if stream.fused else out
+
+
+def _numbered(stream: Stream) -> list[Instruction]:
+    """The stream with the position of the instruction that makes a value in the place of the slot that holds it."""
+    holds: dict[int, int] = {}  # slot -> number of the value
+    out = []
+    for k, (op, inputs, output, constant) in enumerate(stream):
+        used = inputs if op == ca.OP_INPUT else tuple(holds[slot] for slot in inputs)
+        if op != ca.OP_OUTPUT:
+            holds[output] = output = k
+        out.append(Instruction(op, used, output, constant))
+    return out
 
 
 def _with_reciprocals(stream: list[Instruction | Batch], free: int) -> list[Instruction | Batch]:

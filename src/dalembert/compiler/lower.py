@@ -23,12 +23,12 @@ from . import lanes as vectors
 from .arrange import Batch, arranged
 from .engine import fuses
 from .libm import declarations, external
-from .operations import OPERATIONS, SUPPORT, operation_name
+from .operations import OPERATIONS, OWN_OPERATIONS, SUPPORT, operation_name
 from .spec import Instruction, Stream
 
 #: Part of the cache key: raise it with every change that alters the code generated from the same
 #: instructions.
-LOWERING_VERSION: Final = 6
+LOWERING_VERSION: Final = 7
 #: Instructions per LLVM function.
 CHUNK: Final = 1000
 #: Work arrays up to this many doubles live on the stack (threads other than the main one can have small
@@ -152,7 +152,7 @@ class _Lowering:
             lines.append(_pointer(f"%o{output}", "%out", self.lanes * output))
             lines.append(f"store {self.kind} {value}, ptr %o{output}, align 8")
         else:
-            operation = OPERATIONS[op]
+            operation = OPERATIONS[op] if op in OPERATIONS else OWN_OPERATIONS[op]
             operands = [self._use(number, chunk) for number in inputs[: operation.arity]]
             name = self._name()
             if self.fused and self.lanes > 1 and op in elementary.OWN and fuses():

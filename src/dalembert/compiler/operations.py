@@ -152,6 +152,19 @@ OPERATIONS: Final[dict[int, Operation]] = {
     ca.OP_LIFT: Operation("lift", 2, _COPY),  # the second operand is a hint for other tools
 }
 
+#: An operation of our own, see `algebra`: x, but no larger than y.
+BOUNDED: Final = -1
+OWN_OPERATIONS: Final[dict[int, Operation]] = {
+    BOUNDED: Operation(
+        "bounded",
+        2,
+        "{d}.1 = call double @llvm.fabs.f64(double {x})\n"
+        "{d}.2 = fcmp ogt double {d}.1, {y}\n"
+        "{d}.3 = call double @llvm.copysign.f64(double {y}, double {x})\n"
+        "{d} = select i1 {d}.2, double {d}.3, double {x}",
+    ),
+}
+
 _NAMES: Final = {getattr(ca, name): name for name in dir(ca) if name.startswith("OP_")}
 
 
