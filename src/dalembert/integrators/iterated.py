@@ -13,12 +13,12 @@ order 8 in the accelerations, and every sweep gains one: with m sweeps positions
 order 8 + m, at most 15, that of Radau IIA with eight stages. (Gauss would be of order 16; but Radau's last stage is the
 end of the step, so that no force that begins to act there goes unnoticed.)
 
-For stiff systems sweeps are iterations of Newton's method instead, with derivatives at the beginning of the step, or of
-one of the last steps while sweeps contract well. In terms of eigenvectors of the matrix (a_ij) there is one linear
-system for each of four pairs of eigenvalues [HW96, IV.8], and these are solved in lanes, too. A step then costs about
-twice as much, and is L-stable, of order 15; so that fast modes have to be followed only if they are larger than the
-tolerance. (Where nothing is stiff, the derivatives of another state are no help:
-sweeps contract faster without them.)
+For stiff systems sweeps are iterations of Newton's method instead, with derivatives in the middle of the step, by the
+rates that are predicted there (at its beginning, if nothing is), or of one of the last steps while sweeps contract
+well. In terms of eigenvectors of the matrix (a_ij) there is one linear system for each of four pairs of eigenvalues
+[HW96, IV.8], and these are solved in lanes, too. A step then costs about twice as much, and is L-stable, of order 15; so
+that fast modes have to be followed only if they are larger than the tolerance. (Where nothing is stiff, the derivatives
+of another state are no help: sweeps contract faster without them.)
 
 Where accelerations do not follow from a linear system, because friction depends on multipliers, or forces on auxiliary
 variables or points of contact, these are unknowns of every stage, too, and sweeps do not solve for them: they make one
@@ -287,7 +287,7 @@ class Iterated(Integrator):
             def begin(expression: ca.SX) -> ca.SX:
                 return ca.substitute(expression, arguments, at_start)
 
-            order = _pivots(first, derivatives, arguments, data, layout, own) if own else None
+            order = _pivots(first, derivatives, arguments, data, layout, own)
             newton = _newton(begin(first), [begin(x) for x in derivatives], order)
         if not flat:
             rates.append(ca.SX(system.space.rate(q, v)))
@@ -326,7 +326,7 @@ def newton_unknowns(system: System) -> int:
 Order = tuple[Sequence[int], Sequence[int]]  # rows and columns of pivots
 
 
-def _newton(first: ca.SX, derivatives: Sequence[ca.SX], order: Order | None) -> LanesNewton:
+def _newton(first: ca.SX, derivatives: Sequence[ca.SX], order: Order) -> LanesNewton:
     """Simplified Newton's method for the rates of all stages, by eigenvectors of the formula [HW96, IV.8].
 
     ``first``, ``derivatives``: of what is to vanish, with respect to the unknowns, which are the rates of v and r, and
@@ -348,7 +348,7 @@ def _newton(first: ca.SX, derivatives: Sequence[ca.SX], order: Order | None) -> 
             column = j + nv if k == 3 else j
             before = matrix[i][column] or (ca.SX(0.0), ca.SX(0.0))
             matrix[i][column] = before[0] + y * powers[k][0], before[1] + y * powers[k][1]
-    rows, columns = order or (range(n), range(n))
+    rows, columns = order
     factors = elimination.factor([[matrix[i][j] for j in columns] for i in rows])
     known, names = elimination.like(factors, "f")
     right = [(ca.SX.sym("br"), ca.SX.sym("bi")) for _ in range(n)]
@@ -372,8 +372,8 @@ def _pivots(
     samples = []
     for t, row, p, h in data.samples:
         part = {name: row[layout.slice(name)] for name, _ in layout.blocks}
-        at = np.concatenate([[0.0], part["r"], part["v"], 0 * part["q"], part["a"], part["r_dot"],
-                             *[part[name] for name in own if name != "a"]])  # fmt: skip
+        further = [part["a"], part["r_dot"], *[part[name] for name in own if name != "a"]] if own else []
+        at = np.concatenate([[0.0], part["r"], part["v"], 0 * part["q"], *further])
         for size in h * np.logspace(-4, 0, 5):
             samples.append(find(size, at, t, size, row[: data.first.numel()], p).full())
     samples = [x for x in samples if np.all(np.isfinite(x))]
@@ -383,8 +383,8 @@ def _pivots(
         plan = None
     if plan is None:
         raise OptionError(
-            "Iterated(newton=True) finds no order of pivots for accelerations and multipliers that serves near the "
-            "initial values, where they may not be unique; use da.BDF()."
+            "Iterated(newton=True) finds no order of pivots for accelerations (and what they depend on) that serves near "
+            "the initial values, where they may not be unique; use da.BDF()."
         )
     return plan.rows, plan.columns
 

@@ -176,6 +176,9 @@ class StageSystem:
 
 
 MOST_ITERATIONS = 50
+# Updates below this, the root of the rounding unit, are squared by Newton's method with a new matrix; if they do not
+# shrink, it is rounding: components that are small by chance carry that of the large ones.
+NOISE = 1e-8
 UNDER_WAY = 9  # no code of newton()
 # positions in Stage.whole; the positions in the row follow from INDEX on
 BY_ROWS, KEEP, LIMIT, TANGENT, MOVED, CORRECT, AT_ONCE, FIRST_ITERATIONS, N_INDEX, INDEX = range(10)
@@ -232,7 +235,8 @@ def run_stage(stage, t, row, extra, tolerance, reuse, counters):  # type: ignore
         reuse = np.inf
         for i in range(n):
             x[i] = nw.real[nw.whole[AT_DX] + i]
-    code = newton(nw, weights, tolerance, tolerance, stage.whole[LIMIT], reuse, stage.whole[BY_ROWS] == 1, counters)
+    stall = max(tolerance, NOISE)
+    code = newton(nw, weights, tolerance, stall, stage.whole[LIMIT], reuse, stage.whole[BY_ROWS] == 1, counters)
     if code != 0:
         return code
     if moves:

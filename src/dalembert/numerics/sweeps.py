@@ -75,6 +75,8 @@ from dalembert.numerics.runstate import (
     STEPS,
     SWEEPS,
     SWEPT,
+    T_END,
+    copy,
 )
 from dalembert.numerics.sweep_errors import (
     beyond_rounding,
@@ -106,10 +108,13 @@ from dalembert.numerics.sweep_newton import (
     tells,
 )
 
-FEW = 4
+FEW = 4  # terms of an extrapolation that say something about the middle of the next step
 MOST_MORE = 3  # sweeps beyond those planned
 # between steps, where nothing is extrapolated: more, until changes are this part of the tolerance
-MOST_BETWEEN, PART = 30, 1e-3
+MOST_BETWEEN, PART = 10, 1e-3
+# Where changes stay larger than the first, or contract slowly and are larger than the second, it is half of the way
+# first, so often for one point: what such sweeps lead to in the end may be another solution of the equations.
+FAR_BETWEEN, ROUNDED_BETWEEN, MOST_HALVED = 0.01, 1e-4, 20
 HOPELESS = 1e3  # an error that they will not make small
 UNSURE = 0.2  # of a step that differs from the last one by this part, it is not known how many sweeps it needs
 LATELY = 10  # steps
@@ -117,6 +122,7 @@ LATELY = 10  # steps
 # changes. At tight tolerances the former alone says little: sweeps may contract from there on.
 HOPELESS_CHANGE, NO_CONTRACTION, LARGE = 1e4, 0.8, 0.05
 MEMORY = 5.0  # steps, about, in the means of contractions and step sizes
+NEGLIGIBLE = 1e-5  # an error, below which steps grow as much as they may
 SLOW, IRRELEVANT = 0.5, 1e-3  # contraction that leaves more than the last change; changes that may be rounding
 
 
@@ -143,9 +149,9 @@ def align(run):  # type: ignore[no-untyped-def]
     Run.lanes are nowhere in particular, and copies of a run elsewhere; where it began is in Run.whole.
     """
     beyond = run.lanes.ctypes.data % (8 * LANES)
-    run.whole[LANES_AT] = (8 * LANES - beyond) // 8 % LANES
-    for i in range(run.formula.size):
-        run.lanes[run.whole[LANES_AT] + i] = run.formula[i]
+    begin = (8 * LANES - beyond) // 8 % LANES
+    run.whole[LANES_AT] = begin
+    copy(run.formula, run.lanes[begin : begin + run.formula.size])
 
 
 @inner
@@ -175,7 +181,7 @@ def evaluate_stages(run, d, x, h):  # type: ignore[no-untyped-def]
         align(run)
     begin = run.whole[LANES_AT] + run.formula.size
     w = run.lanes[begin : begin + run.whole[LANE_WORK]]
-    code, run.whole[MADE], run.real[LAST_RATE] = iterate(
+    code, run.whole[MADE], run.real[LAST_RATE], _ = iterate(
         run, w, d, x, h, run.whole[HELD], planned, usual, abs(ratio - 1.0) > UNSURE, MOST_MORE, 1.0, 0
     )
     return code
@@ -202,7 +208,8 @@ def needed(run, ratio):  # type: ignore[no-untyped-def]
 
 @inner
 def step_to(run, multipliers, t0, row, t, out):  # type: ignore[no-untyped-def]
-    """q, v and r at t by a step from a row at t0, into a row. Returns a code of newton()."""
+    """q, v and r at t by a step from a row at t0, into a row; by several, where sweeps for a single one do not contract.
+    Returns a code of newton()."""
     nv, nr, ny, past = run.places[N_V], run.places[N_R], run.whole[N_MOVED], run.whole[N_PAST]
     if run.whole[LANES_AT] < 0:
         align(run)
@@ -212,7 +219,6 @@ def step_to(run, multipliers, t0, row, t, out):  # type: ignore[no-untyped-def]
     half, n_own = ny + nv + nr, run.whole[N_OWN]
     x = run.lanes[begin : begin + 2 * half + n_own]
     d, known = run.lanes[begin + x.size : run.lanes.size - LANES + run.whole[LANES_AT]], data(multipliers.newton)
-    d[0], d[1] = t, t - t0
     for i in range(N_NUMBERS):  # not used, but they are to be numbers: see `mix`
         d[2 + i] = 0.0
     for i in range(past):
@@ -222,19 +228,34 @@ def step_to(run, multipliers, t0, row, t, out):  # type: ignore[no-untyped-def]
         d[parameters + i] = known[1 + row.size + i]
     for i in range(past):  # nothing of the run: whoever asks, the answer is the same
         run.weights[BETWEEN, i] = 1.0 / (run.atol[i] + run.rtol[i] * abs(row[i]))
-    former = run.real[FORMER_ERROR]
-    planned = run.whole[SWEEPS] + LANES - 1
-    code, _, _ = iterate(run, w, d, x, t - t0, 0, planned, planned, False, MOST_BETWEEN, PART, BETWEEN)
+    state = d[2 + N_NUMBERS : 2 + N_NUMBERS + past]
+    former, planned = run.real[FORMER_ERROR], run.whole[SWEEPS] + LANES - 1
+    reached, h, halved = t0, t - t0, 0
+    while reached != t:
+        end = t if abs(h) >= abs(t - reached) else reached + h
+        d[0], d[1] = end, end - reached
+        code, _, rate, error = iterate(run, w, d, x, d[1], 0, planned, planned, False, MOST_BETWEEN, PART, BETWEEN)
+        good = code == CONVERGED and error <= (FAR_BETWEEN if rate < SLOW else ROUNDED_BETWEEN)
+        if not good and code != USER_ERROR and halved < MOST_HALVED:
+            h = 0.5 * (end - reached)
+            halved += 1
+            continue
+        if code != CONVERGED:
+            run.real[FORMER_ERROR] = former
+            return code
+        for i in range(ny):
+            state[run.places[AT_Q] + i] += x[i]
+        for i in range(nv):
+            state[run.places[AT_V] + i] += x[ny + i]
+        for i in range(nr):
+            state[run.places[AT_R] + i] += x[ny + nv + i]
+        for i in range(n_own):
+            state[half + i] = x[2 * half + i]
+        reached, h = end, 2.0 * h
     run.real[FORMER_ERROR] = former
-    for i in range(ny):
-        out[run.places[AT_Q] + i] = row[run.places[AT_Q] + i] + x[i]
-    for i in range(nv):
-        out[run.places[AT_V] + i] = row[run.places[AT_V] + i] + x[ny + i]
-    for i in range(nr):
-        out[run.places[AT_R] + i] = row[run.places[AT_R] + i] + x[ny + nv + i]
-    for i in range(n_own):
-        out[half + i] = x[2 * half + i]
-    return code
+    for i in range(past):
+        out[i] = state[i]
+    return CONVERGED
 
 
 @inner
@@ -263,8 +284,8 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
     changes are below the goal, as far as those that are ``usual`` and so many ``more``.
 
     ``which``: row of Run.weights that these are measured by. ``held``: number (1 to 3) of the set of rates of the step
-    before, 0 if there is none. Returns a code of newton(), the number of the set of rates made, and the last
-    contraction of changes.
+    before, 0 if there is none. Returns a code of newton(), the number of the set of rates made, the last contraction of
+    changes, and what is left of these.
     """
     start, f, in_d = w.ctypes.data, run.lanes.ctypes.data + 8 * run.whole[LANES_AT], d.ctypes.data
     nv, nr, ny, ambient = run.places[N_V], run.places[N_R], run.whole[N_MOVED], run.whole[AMBIENT] == 1
@@ -312,9 +333,9 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
         if ambient:
             put(d, at_q, ny, w, y)
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
-            return USER_ERROR, 0, 0.0
+            return USER_ERROR, 0, 0.0, 0.0
     if newton and prepare_newton(run, d, h, which, w, new if kept >= FEW else -1) < 0:
-        return USER_ERROR, 0, 0.0
+        return USER_ERROR, 0, 0.0, 0.0
     for j in range(LANES):
         w[c + j] = run.formula[C + j]
     done, most, former, error, rate = 0, usual, 0.0, 0.0, 0.0
@@ -356,13 +377,13 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
                 elif held > 0 and done == 2 and error > HOPELESS_CHANGE and rate > NO_CONTRACTION:
                     size = squared_size(w[before : before + nv], weights[run.places[AT_V] :])
                     if error > LARGE * unit * np.sqrt(size):
-                        return give_up(run, x, nv, nr, ny, done), 0, 1.0
+                        return give_up(run, x, nv, nr, ny, done), 0, 1.0, error
         new, old = old, new
         first, second = second, first
         for j in range(LANES * n if n_own > 0 else 0):
             w[known + j] = w[old + j]
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
-            return USER_ERROR, 0, 0.0
+            return USER_ERROR, 0, 0.0, 0.0
         if newton:
             correct_rates(run, w[old : old + LANES * n], w[new : new + LANES * n], in_d, which)
         done += 1
@@ -399,7 +420,8 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
             h, w[end + of_v : behind], w[r:V], d[at_r : at_r + nr], w[expected + of_v :], gap, kinked, worse,
             weights[run.places[AT_R] :], x[ny + nv : half], x[half + ny + nv :],
         )[0]  # fmt: skip
-    if newton and n_own == 0:
+    harmless = NEGLIGIBLE if d[0] != run.real[T_END] else 1.0  # there it says whether the step is accepted, and no more
+    if newton and n_own == 0 and run.real[ESTIMATE_SCALE] * np.sqrt(rough / max(nv, 1)) > harmless:
         rough = damp(run, h, w[end:], w[expected:], gap, kinked, weights, in_d, which, x[half + ny :], rough)
     if which == 0:
         run.real[LOW_TERMS], run.real[HIGH_TERMS] = low, high
@@ -423,4 +445,4 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
         x[2 * half + i] = w[new + LANES * (nv + nr + i) + LAST]
     for i in range(nv if n_own > 0 else 0):
         x[2 * half + others + i] = w[new + LANES * i + LAST]
-    return (CONVERGED if np.isfinite(total) else NOT_FINITE), first, rate
+    return (CONVERGED if np.isfinite(total) else NOT_FINITE), first, rate, worse * error
