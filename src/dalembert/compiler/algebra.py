@@ -3,8 +3,8 @@
     cos(atan x) = 1/sqrt(1 + x^2),   sin(atan x) = x/sqrt(1 + x^2)
     x^(n + 1/2) = x^n sqrt(x),       x^-y = 1/x^y
 
-Slopes of tracks and rails are arctangents whose sines and cosines are wanted, and curvatures have powers of 3/2. Each of
-these functions costs as much as ten products, see `elementary`.
+Slopes of tracks and rails are arctangents whose sines and cosines are wanted, and curvatures have powers of 3/2. Each
+of these functions costs as much as ten products, see `elementary`.
 """
 
 from __future__ import annotations

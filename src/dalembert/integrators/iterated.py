@@ -13,12 +13,12 @@ order 8 in the accelerations, and every sweep gains one: with m sweeps positions
 order 8 + m, at most 15, that of Radau IIA with eight stages. (Gauss would be of order 16; but Radau's last stage is the
 end of the step, so that no force that begins to act there goes unnoticed.)
 
-For stiff systems sweeps are iterations of Newton's method instead, with derivatives in the middle of the step, by the
-rates that are predicted there (at its beginning, if nothing is), or of one of the last steps while sweeps contract
-well. In terms of eigenvectors of the matrix (a_ij) there is one linear system for each of four pairs of eigenvalues
-[HW96, IV.8], and these are solved in lanes, too. A step then costs about twice as much, and is L-stable, of order 15; so
-that fast modes have to be followed only if they are larger than the tolerance. (Where nothing is stiff, the derivatives
-of another state are no help: sweeps contract faster without them.)
+For stiff systems sweeps are iterations of Newton's method instead, with derivatives at the beginning of the step, or of
+one of the last steps while sweeps contract well. In terms of eigenvectors of the matrix (a_ij) there is one linear
+system for each of four pairs of eigenvalues [HW96, IV.8], and these are solved in lanes, too. A step then costs about
+twice as much, and is L-stable, of order 15; so that fast modes have to be followed only if they are larger than the
+tolerance. (Where nothing is stiff, the derivatives of another state are no help:
+sweeps contract faster without them.)
 
 Where accelerations do not follow from a linear system, because friction depends on multipliers, or forces on auxiliary
 variables or points of contact, these are unknowns of every stage, too, and sweeps do not solve for them: they make one
@@ -383,8 +383,8 @@ def _pivots(
         plan = None
     if plan is None:
         raise OptionError(
-            "Iterated(newton=True) finds no order of pivots for accelerations (and what they depend on) that serves near "
-            "the initial values, where they may not be unique; use da.BDF()."
+            "Iterated(newton=True) finds no order of pivots for accelerations, and what they depend on, that serves "
+            "near the initial values, where they may not be unique; use da.BDF()."
         )
     return plan.rows, plan.columns
 

@@ -1,8 +1,8 @@
 """Linear systems with complex matrices, written out in real numbers.
 
-Every number is a pair (real part, imaginary part) of expressions, None if it is zero whatever the values are. Pivots are
-those of the diagonal, in the order that the matrix comes in: for a simplified Newton method, whose next iteration shows
-what went wrong.
+Every number is a pair (real part, imaginary part) of expressions, None if it is zero whatever the values are. Pivots
+are those of the diagonal, in the order that the matrix comes in: for a simplified Newton method, whose next iteration
+shows what went wrong.
 """
 
 from __future__ import annotations

@@ -54,16 +54,15 @@ def keep_falling(run, w, ratio, rates, weights, in_d, work):  # type: ignore[no-
         p0 = ((2 * n + 3) * x * p1 - (n + 1) * p0) / (n + 2)
         p1 = ((2 * n + 5) * x * p0 - (n + 2) * p1) / (n + 3)
     if kept == LANES:
-        return kept
+        return
     if kept > 2:
         legendre_lanes(ratio, f + 8 * C, kept, terms)
         mix(LANES, f + 8 * LEGENDRE, terms, 1.0, in_d, 0.0, 0.0, f, start)
-        return kept
+        return
     for j in range(LANES * LANES):
         w[j] = 0.0
     for j in range(LANES):
         w[LANES * LAST + j] = 1.0
-    return 0
 
 
 @inner

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dalembert.numerics.hermite import AT_Q, AT_R, AT_V, N_R, N_V
+from dalembert.numerics.hermite import AT_V, N_R, N_V
 from dalembert.numerics.native import LANES, call_kernel, inner, mix
 from dalembert.numerics.newton import FACTORIZATIONS
 from dalembert.numerics.runstate import (
@@ -20,8 +20,6 @@ from dalembert.numerics.runstate import (
     LAST_RATE,
     N_FACTORS,
     N_JACOBIAN,
-    N_MOVED,
-    N_NUMBERS,
     N_OWN,
     NEWTON_FACTOR,
     NEWTON_JACOBIAN,
@@ -30,9 +28,8 @@ from dalembert.numerics.runstate import (
     STEPS,
 )
 from dalembert.numerics.sweep_errors import conclude, what_is_missed
-from dalembert.numerics.sweep_formula import AA, BACK, BEGINNING, EIGENVALUES, G4, G5, G6, G7, THERE, A, C
+from dalembert.numerics.sweep_formula import BACK, BEGINNING, EIGENVALUES, G4, G5, G6, G7, THERE
 
-MIDDLE = 4  # the stage nearest to the middle of a step
 BETWEEN = 1  # row of Run.weights for these
 ENOUGH, FEWEST = 0.03, 2  # expected change of a sweep after which automatic steps make no other one; sweeps at least
 # derivatives of an earlier step serve if the last sweeps contracted by this, and that step was not so many steps ago
@@ -57,36 +54,13 @@ def newton_work(run, which):  # type: ignore[no-untyped-def]
 
 
 @inner
-def put_middle(run, d, middle, h, w, rates):  # type: ignore[no-untyped-def]
-    """The data of a step with the state in the middle of it, by rates (where they begin in w), in the place of that at
-    its beginning."""
-    nv, nr, nq, row = run.places[N_V], run.places[N_R], run.whole[N_MOVED], 2 + N_NUMBERS
-    others = run.whole[N_OWN] - nv
-    for i in range(d.size):
-        middle[i] = d[i]
-    middle[0] += run.formula[C + MIDDLE] * h
-    at_q, at_v, at_r = row + run.places[AT_Q], row + run.places[AT_V], row + run.places[AT_R]
-    for i in range(nq):
-        middle[at_q + i] += h * run.formula[C + MIDDLE] * d[at_v + i]
-    for k in range(LANES):
-        once, twice = h * run.formula[A + LANES * k + MIDDLE], h * h * run.formula[AA + LANES * k + MIDDLE]
-        for i in range(nv):
-            middle[at_v + i] += once * w[rates + LANES * i + k]
-            middle[at_q + i] += twice * w[rates + LANES * i + k]
-        for i in range(nr):
-            middle[at_r + i] += once * w[rates + LANES * (nv + i) + k]
-    at_own = row + nq + nv + nr
-    for i in range(others):
-        middle[at_own + i] = w[rates + LANES * (nv + nr + i) + MIDDLE]
-    for i in range(nv if others >= 0 else 0):
-        middle[at_own + others + i] = w[rates + LANES * i + MIDDLE]
+def prepare_newton(run, in_d, h, which):  # type: ignore[no-untyped-def]
+    """Factorise (1 - z D - z^2 K), z = h times the eigenvalues of A, with derivatives D, K at the beginning of the step
+    or, while sweeps contract well with them, of an earlier one. Returns < 0 if these fail.
 
-
-@inner
-def prepare_newton(run, d, h, which, w, rates):  # type: ignore[no-untyped-def]
-    """Factorise (1 - z D - z^2 K), z = h times the eigenvalues of A, with derivatives D, K in the middle of the step by
-    predicted rates (where they begin in w; < 0: at its beginning) or, while sweeps contract well with them, of an
-    earlier one. Returns < 0 if these fail."""
+    (Those in the middle of a step, by predicted rates, contract better; but where a system is stiff there and not
+    elsewhere, what is left of iterations and errors looks smaller than it is.)
+    """
     begin = newton_work(run, which)
     for j in range(LANES):
         run.lanes[begin + j] = h * run.formula[EIGENVALUES + j]
@@ -99,13 +73,7 @@ def prepare_newton(run, d, h, which, w, rates):  # type: ignore[no-untyped-def]
     if which == BETWEEN or last == 0 or not (now == last or good):
         if which != BETWEEN:
             run.whole[JACOBIAN_AT] = now
-        at_state = d.ctypes.data
-        if rates >= 0:
-            behind = run.lanes.size - LANES + run.whole[LANES_AT]
-            middle = run.lanes[behind - d.size : behind]
-            put_middle(run, d, middle, h, w, rates)
-            at_state = middle.ctypes.data
-        if call_kernel(run.whole[NEWTON_JACOBIAN], at_state, at_state, at_jacobian) < 0:
+        if call_kernel(run.whole[NEWTON_JACOBIAN], in_d, in_d, at_jacobian) < 0:
             return -1
     return call_kernel(run.whole[NEWTON_FACTOR], at_z, at_jacobian, at_factors)
 

@@ -108,7 +108,6 @@ from dalembert.numerics.sweep_newton import (
     tells,
 )
 
-FEW = 4  # terms of an extrapolation that say something about the middle of the next step
 MOST_MORE = 3  # sweeps beyond those planned
 # between steps, where nothing is extrapolated: more, until changes are this part of the tolerance
 MOST_BETWEEN, PART = 10, 1e-3
@@ -208,8 +207,8 @@ def needed(run, ratio):  # type: ignore[no-untyped-def]
 
 @inner
 def step_to(run, multipliers, t0, row, t, out):  # type: ignore[no-untyped-def]
-    """q, v and r at t by a step from a row at t0, into a row; by several, where sweeps for a single one do not contract.
-    Returns a code of newton()."""
+    """q, v and r at t by a step from a row at t0, into a row; by several, where sweeps for one do not contract. Returns
+    a code of newton()."""
     nv, nr, ny, past = run.places[N_V], run.places[N_R], run.whole[N_MOVED], run.whole[N_PAST]
     if run.whole[LANES_AT] < 0:
         align(run)
@@ -307,13 +306,12 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
     newton, first = run.whole[NEWTON_SOLVE] != 0, held % 3 + 1
     second = first % 3 + 1
     new, old = ring + LANES * n * (first - 1), ring + LANES * n * (second - 1)
-    kept = 0
     if held > 0:
         ratio = h / (run.nodes[1] - run.nodes[2])
         lagrange_lanes(ratio, f, f + 8 * BARYCENTRIC, start)
         if newton:
             held_at = ring + LANES * n * (held - 1)
-            kept = keep_falling(run, w, ratio, held_at, run.weights[which, run.places[AT_V] :], in_d, spare)
+            keep_falling(run, w, ratio, held_at, run.weights[which, run.places[AT_V] :], in_d, spare)
         else:
             leave_out(run, w, ratio, end)
         mix(n, start + 8 * (ring + LANES * n * (held - 1)), start, 1.0, in_d, 0.0, 0.0, f, start + 8 * new)
@@ -334,7 +332,7 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
             put(d, at_q, ny, w, y)
         if call_kernel(run.whole[LANE_KERNEL], start + 8 * c, in_d, start + 8 * new) < 0:
             return USER_ERROR, 0, 0.0, 0.0
-    if newton and prepare_newton(run, d, h, which, w, new if kept >= FEW else -1) < 0:
+    if newton and prepare_newton(run, in_d, h, which) < 0:
         return USER_ERROR, 0, 0.0, 0.0
     for j in range(LANES):
         w[c + j] = run.formula[C + j]
