@@ -247,18 +247,14 @@ def test_every_point_between_steps_of_a_wheelset(tol: float) -> None:
     """Some components of its accelerations are small by chance, and carry the rounding of large ones: the equations for
     multipliers are solved there as well (one point in two thousand was not)."""
     problem = da.problems()["wheelset"]
-    span = (0.0, 2.0)
-    sol = da.solve(
-        problem.system, span, problem.q0, problem.v0, method=NEWTON, rtol=tol, atol=tol, **problem.options
-    )  # fmt: skip
-    t = np.linspace(*span, 8001)
-    found = sol(t)
-    exact = da.solve(
-        problem.system, span, problem.q0, problem.v0, method=NEWTON, rtol=1e-9, atol=1e-9, t_eval=t, **problem.options
-    )  # fmt: skip
-    for x in ("q", "v", "s"):
-        assert np.abs(getattr(found, x) - getattr(exact, x)).max() < 10 * tol
-    assert np.abs(found.lam - exact.lam).max() < tol
+    start = {"t_span": (0.0, 2.0), "q0": problem.q0, "v0": problem.v0, "method": NEWTON, **problem.options}
+    sol = da.solve(problem.system, **start, rtol=tol, atol=tol)
+    exact = da.solve(problem.system, **start, rtol=1e-9, atol=1e-9)
+    t = np.linspace(0.0, 2.0, 8001)
+    found, there, at_steps = sol(t), exact(t), exact(sol.t)
+    for x in ("q", "v", "s", "lam"):
+        largest = np.abs(getattr(sol, x) - getattr(at_steps, x)).max()
+        assert np.abs(getattr(found, x) - getattr(there, x)).max() < 1.5 * largest + tol
 
 
 def test_pivots_of_a_sparse_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
