@@ -419,7 +419,7 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
             weights[run.places[AT_R] :], x[ny + nv : half], x[half + ny + nv :],
         )[0]  # fmt: skip
     harmless = NEGLIGIBLE if d[0] != run.real[T_END] else 1.0  # there it says whether the step is accepted, and no more
-    if newton and n_own == 0 and run.real[ESTIMATE_SCALE] * np.sqrt(rough / max(nv, 1)) > harmless:
+    if newton and n_own == 0 and which == 0 and run.real[ESTIMATE_SCALE] * np.sqrt(rough / max(nv, 1)) > harmless:
         rough = damp(run, h, w[end:], w[expected:], gap, kinked, weights, in_d, which, x[half + ny :], rough)
     if which == 0:
         run.real[LOW_TERMS], run.real[HIGH_TERMS] = low, high
