@@ -277,6 +277,16 @@ def test_pivots_of_a_sparse_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sizes == [2 * (n + 2 * (n - 1))]
 
 
+def test_systems_of_first_order() -> None:
+    """Velocities are all there is: u' = -1e6 (u - w), w' = -w, u = w to first order."""
+    system = da.Hessenberg(order=1, x=["u", "w"], f=lambda x: [-1e6 * (x[0] - x[1]), -x[1]], g=None)
+    sol = da.solve(system, (0, 3), [], [1.0, 1.0], method=NEWTON, rtol=1e-9, atol=1e-9)
+    assert sol.success
+    assert sol.stats.steps < 30
+    np.testing.assert_allclose(sol.v[:, 1], np.exp(-sol.t), atol=1e-8)
+    np.testing.assert_allclose(sol.v[1:, 0], np.exp(-sol.t[1:]) * (1 + 1e-6), atol=1e-8)
+
+
 def test_what_it_does_not_take() -> None:
     with pytest.raises(OptionError, match=r"newton=1\): give True or False"):
         da.Iterated(newton=1)  # type: ignore[arg-type]

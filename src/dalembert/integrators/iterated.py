@@ -367,7 +367,8 @@ def _pivots(
     nv, z = derivatives[0].shape[1], ca.SX.sym("z")
     by_v, by_q, by_r = derivatives
     n, nr = first.shape[0], by_r.shape[1]
-    matrix = first + ca.horzcat(z * by_v + z * z * by_q, z * by_r, ca.SX(n, n - nv - nr))
+    of_v = z * by_v + z * z * by_q if by_q.numel() else z * by_v  # velocities may be all there is
+    matrix = first + ca.horzcat(of_v, z * by_r, ca.SX(n, n - nv - nr))
     find = ca.Function("matrix", [z, arguments, data.t, data.h, data.first, data.p], [matrix])
     samples = []
     for t, row, p, h in data.samples:
