@@ -280,7 +280,7 @@ def test_pivots_of_a_sparse_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_systems_of_first_order() -> None:
     """Velocities are all there is: u' = -1e6 (u - w), w' = -w, u = w to first order."""
     system = da.Hessenberg(order=1, x=["u", "w"], f=lambda x: [-1e6 * (x[0] - x[1]), -x[1]], g=None)
-    sol = da.solve(system, (0, 3), [], [1.0, 1.0], method=NEWTON, rtol=1e-9, atol=1e-9)
+    sol = da.solve(system, (0, 3), [1.0, 1.0], method=NEWTON, rtol=1e-9, atol=1e-9)
     assert sol.success
     assert sol.stats.steps < 30
     np.testing.assert_allclose(sol.v[:, 1], np.exp(-sol.t), atol=1e-8)
