@@ -50,7 +50,7 @@ PAIRS: dict[str, tuple[str | Integrator, str | None]] = {
 REFERENCES = ("Explicit(8)", "Radau(5), index-1", "BDF, index-1")
 MOST_STEPS = 100_000
 TARGET = 2.0
-SHORT, AGAIN = 2.0, 10  # ms, and how many times shorter runs are repeated in every turn
+SHORT, AGAIN = 5.0, 10  # ms, and how many times shorter runs are repeated in every turn
 
 
 def solve(name: str, pair: str, tol: float) -> da.Solution | None:
