@@ -70,9 +70,10 @@ CASES = [
     Case("truck", da.Explicit(8), 1e-9, 1e-9),
     Case("truck", da.Iterated(), 1e-9, 1e-9),
     Case("truck", da.Radau(), 1e-9, 1e-9, slow=True),
-    Case("wheelset", da.BDF(), 1e-11, 1e-14, slow=True),
-    Case("wheelset", da.Gauss(stages=4), 1e-11, 1e-14, slow=True),
-    Case("wheelset", da.Radau(stages=3), 1e-10, 1e-13, "index-1", slow=True),
+    # the onset of hunting amplifies rounding: z scatters by 0.4 units of its published error
+    Case("wheelset", da.BDF(), 1e-11, 1e-14, slow=True, repeats=RUNS),
+    Case("wheelset", da.Gauss(stages=4), 1e-11, 1e-14, slow=True, repeats=RUNS),
+    Case("wheelset", da.Radau(stages=3), 1e-10, 1e-13, "index-1", slow=True, repeats=RUNS),
 ]
 # exact solutions: largest absolute error of q, v and multipliers at the end
 EXACT = [
