@@ -114,6 +114,7 @@ MOST_BETWEEN, PART = 10, 1e-3
 # Where changes stay larger than the first, or contract slowly and are larger than the second, it is half of the way
 # first, so often for one point: what such sweeps lead to in the end may be another solution of the equations.
 FAR_BETWEEN, ROUNDED_BETWEEN, MOST_HALVED = 0.01, 1e-4, 20
+LOOSEST_BETWEEN = 1e-4  # tolerance: by one that is larger than the motion, sweeps have converged wherever they are
 HOPELESS = 1e3  # an error that they will not make small
 UNSURE = 0.2  # of a step that differs from the last one by this part, it is not known how many sweeps it needs
 LATELY = 10  # steps
@@ -226,7 +227,8 @@ def step_to(run, multipliers, t0, row, t, out):  # type: ignore[no-untyped-def]
     for i in range(d.size - parameters):
         d[parameters + i] = known[1 + row.size + i]
     for i in range(past):  # nothing of the run: whoever asks, the answer is the same
-        run.weights[BETWEEN, i] = 1.0 / (run.atol[i] + run.rtol[i] * abs(row[i]))
+        size = min(run.atol[i] + run.rtol[i] * abs(row[i]), LOOSEST_BETWEEN * (1.0 + abs(row[i])))
+        run.weights[BETWEEN, i] = 1.0 / size
     state = d[2 + N_NUMBERS : 2 + N_NUMBERS + past]
     former, planned = run.real[FORMER_ERROR], run.whole[SWEEPS] + LANES - 1
     reached, h, halved = t0, t - t0, 0
