@@ -100,6 +100,10 @@ from dalembert.numerics.sweeps import error_to_control
 
 SHORT = 0.5  # of the last steps: one that is shorter makes us look for a loss of rank ahead
 SWEEPS_SHRINK = 0.5  # after sweeps that diverge
+# Newton's method converges far beyond where polynomials follow the motion: errors of steps that fail, over a transition
+# that is shorter than they are, fall little before they end ahead of it. They are halved, and the next one is as long,
+# which ends where this one did.
+NEWTON_HALF = 0.5
 # A step whose sweeps diverged does not tell how long it may be: the next ones grow up to this part of it, then slowly.
 FAR_ENOUGH, SLOWLY = 0.75, 1.2
 CLOSE = 0.1  # smallest singular value of the constraints, scaled by their sizes at the start, that means one
@@ -227,6 +231,8 @@ def _integrate(call, q0, v0):  # type: ignore[no-untyped-def]
                 if run.whole[IN_A_ROW] <= 2 and np.isfinite(error):
                     least = SHRINK_LIMIT if run.whole[LANE_KERNEL] == 0 else SWEEPS_SHRINK
                     ratio = max(least, RETRY_SAFETY * factor_for(error, k, 1.5))
+                    if run.whole[NEWTON_SOLVE] != 0:
+                        ratio = NEWTON_HALF
                 else:
                     ratio = NEWTON_SHRINK
                     run.whole[ORDER] = max(1, k - 1) if run.whole[IN_A_ROW] < 5 else 1
@@ -237,6 +243,8 @@ def _integrate(call, q0, v0):  # type: ignore[no-untyped-def]
             if run.whole[LANE_KERNEL] != 0 and run.real[MOST_H] > 0.0:
                 ratio = min(ratio, max(run.real[MOST_H] / abs(h), 1.0))
                 run.real[MOST_H] *= SLOWLY
+            if run.whole[NEWTON_SOLVE] != 0 and run.whole[IN_A_ROW] > 0:
+                ratio = min(ratio, 1.0)
             run.real[H] = h * ratio
         if run.whole[STORE_STEPS] == 1 or run.whole[N_EVENTS] > 0:
             # a copy: what is reported must not change what the next steps see

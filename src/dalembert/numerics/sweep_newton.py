@@ -33,7 +33,10 @@ from dalembert.numerics.sweep_formula import BACK, BEGINNING, EIGENVALUES, G4, G
 BETWEEN = 1  # row of Run.weights for these
 ENOUGH, FEWEST = 0.03, 2  # expected change of a sweep after which automatic steps make no other one; sweeps at least
 # derivatives of an earlier step serve if the last sweeps contracted by this, and that step was not so many steps ago
-GOOD, OLDEST = 0.05, 20
+GOOD, OLDEST = 0.02, 20
+# Sweeps that contract more slowly do not tell what they lead to, and are made to the end; those that change so much, in
+# units of the tolerance, and do not contract, end the step.
+SLOW_NEWTON, HOPELESS_NEWTON = 0.2, 1e2
 # Newton's method ends where a step will be rejected, or is much better than it has to be, and another iteration would
 # not change that: errors, in units of the tolerance, and the part of them that it may change
 FAR_OFF, SMALL, KNOWN = 10.0, 1e-3, 0.01

@@ -101,7 +101,9 @@ from dalembert.numerics.sweep_newton import (
     END_NOW,
     ENOUGH,
     FEWEST,
+    HOPELESS_NEWTON,
     ONE_MORE,
+    SLOW_NEWTON,
     correct_rates,
     damp,
     prepare_newton,
@@ -345,6 +347,7 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
     unsure = unsure or held == 0
     asked = planned if unsure or newton else 2 if run.whole[STEPS] - run.whole[REJECTED_AT] < LATELY else -1
     asked = asked if automatic else -1
+    slow, hopeless = (SLOW_NEWTON, HOPELESS_NEWTON) if newton else (SLOW, HOPELESS_CHANGE)
     weights, unit = run.weights[which], run.real[ESTIMATE_SCALE] / np.sqrt(max(nv + (ny if ambient else 0), 1))
     while done < most:
         mix(nv, start + 8 * new, f + 8 * A, h, in_d + 8 * at_v, 1.0, 0.0, f, start + 8 * V)
@@ -362,7 +365,7 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
                 former, error = error, unit * np.sqrt(total)
             if done >= 2 and done <= asked:
                 rate = error / former if former > 0.0 else 0.0
-                if newton and rate < SLOW:
+                if newton and rate < slow:
                     mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * end)
                     told = tells(
                         run, h, error * rate, w[end:], w[V:y], d[at_v : at_v + nv], weights, in_d,
@@ -374,7 +377,7 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
                     planned = done + 1 if told == ONE_MORE else planned
                 elif unsure and rate < SLOW and error * rate <= ENOUGH:
                     planned = done + 1
-                elif held > 0 and done == 2 and error > HOPELESS_CHANGE and rate > NO_CONTRACTION:
+                elif held > 0 and done == 2 and error > hopeless and rate > NO_CONTRACTION:
                     size = squared_size(w[before : before + nv], weights[run.places[AT_V] :])
                     if error > LARGE * unit * np.sqrt(size):
                         return give_up(run, x, nv, nr, ny, done), 0, 1.0, error
@@ -397,7 +400,7 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
         former, error = error, unit * np.sqrt(total)
         rate = error / former if former > 0.0 else 0.0
         limit = goal if done >= usual else ENOUGH * goal
-        if not (error > limit or (rate > SLOW and error > IRRELEVANT)) or not error < HOPELESS:
+        if not (error > limit or (rate > slow and error > IRRELEVANT)) or not error < HOPELESS:
             break
         if done == usual:
             run.real[FORMER_ERROR] = error
