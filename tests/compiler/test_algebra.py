@@ -1,4 +1,5 @@
-"""Sines and cosines of arctangents, and powers of halves, in fused kernels: what they are, and that they are roots."""
+"""Sines and cosines of arctangents, powers of halves and thirds, in fused kernels: what they are, and that they are
+roots."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from dalembert.compiler.engine import fuses
 
 needs_fused = pytest.mark.skipif(not fuses(), reason="the processor does not multiply and add in one")
 EXPONENTS = (0.5, 1.5, 2.5, 4.5, -0.5, -1.5, -3.5)
+THIRDS = (1, 2, 4, 5, 13, -1, -2, -5)
 UNITS = 4.0  # units in the last place: up to five roundings
 
 
@@ -67,6 +69,50 @@ def test_powers_of_halves(lanes: int) -> None:
                 assert off(value, mpmath.mpf(float(base)) ** mpmath.mpf(exponent)) < UNITS, (base, exponent)
     none = f([-1.0]) if lanes == 1 else f(np.full(8, -1.0))
     assert np.all(np.isnan(none))
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_powers_of_thirds(lanes: int) -> None:
+    """Also those that derivatives have, whose exponents are rounded differences."""
+    x = ca.SX.sym("x")
+    f = kernel(ca.vertcat(*[x ** (n / 3) for n in THIRDS], x ** (1 / 3 - 1)), x, lanes)
+    rng = np.random.default_rng(4)
+    for size in (1e-305, 1e-30, 1e-3, 1.0, 8.0, 1e4, 1e30):
+        for _ in range(20):
+            bases = size * (0.1 + rng.random(8))
+            with np.errstate(all="ignore"):
+                found = np.array([f([b]) for b in bases]).T if lanes == 1 else f(bases).reshape(-1, 8)
+            for row, n in zip(found, (*THIRDS, -2), strict=True):
+                for value, base in zip(row, bases, strict=True):
+                    with mpmath.workprec(200):
+                        exact = mpmath.mpf(float(base)) ** (mpmath.mpf(n) / 3)
+                    if 1e-290 < exact < 1e290:
+                        allowed = UNITS + (0.2 * abs(np.log(base)) if lanes == 1 else 0.0)  # n/3 is rounded there
+                        assert off(value, exact) < allowed, (base, n)
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_unusual_thirds(lanes: int) -> None:
+    """As powers have them."""
+    x = ca.SX.sym("x")
+    f = kernel(ca.vertcat(x ** (1 / 3), x ** (5 / 3), x ** (-2 / 3)), x, lanes)
+    values = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -8.0, 1e-310, 5e-324])
+    with np.errstate(all="ignore"):
+        found = np.array([f([b]) for b in values]).T if lanes == 1 else f(values).reshape(-1, 8)
+        expected = np.array([values ** (1 / 3), values ** (5 / 3), values ** (-2 / 3)])
+    expected[:, 3] = found[:, 3]  # powers of -inf: an infinity, and roots are none
+    np.testing.assert_allclose(found, expected, rtol=2e-14)
+
+
+@needs_fused
+def test_cube_roots_of_lanes_are_our_own() -> None:
+    x = ca.SX.sym("x")
+    for fused in (True, False):
+        spec = KernelSpec("f", x, ca.SX(), x ** (2 / 3), lanes=8, fused=fused)
+        code = lower.lower_module([spec.stream])
+        body = code[code.index("define i64 @kernel_0(") :]
+        assert ("cube_root" in body) == fused
+        assert ("pow" in body) != fused
 
 
 @needs_fused

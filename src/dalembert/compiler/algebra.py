@@ -2,9 +2,11 @@
 
     cos(atan x) = 1/sqrt(1 + x^2),   sin(atan x) = x/sqrt(1 + x^2)
     x^(n + 1/2) = x^n sqrt(x),       x^-y = 1/x^y
+    x^(n + 1/3), x^(n + 2/3):        by the cube root
 
-Slopes of tracks and rails are arctangents whose sines and cosines are wanted, and curvatures have powers of 3/2. Each
-of these functions costs as much as ten products, see `elementary`.
+Slopes of tracks and rails are arctangents whose sines and cosines are wanted, curvatures have powers of 3/2, and the
+sizes of Hertz's contacts cube roots. Each of these functions costs as much as ten products, powers more: see
+`elementary`.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ from typing import Final
 
 import casadi as ca
 
-from .operations import BOUNDED
+from .operations import BOUNDED, CUBE_ROOT
 from .spec import Instruction
 
 LARGEST: Final = 1e150  # slopes: beyond, squares overflow, and the sine is 1
 MOST: Final = 4  # largest n: more factors would round more than a power does
+ROUNDED: Final = 2.0**-51  # of thirds that are differences, as derivatives have them
 
 
 def simplified(values: Iterable[Instruction], free: int) -> Iterator[Instruction]:
@@ -46,8 +49,8 @@ class _Rewriting:
                 self.slopes[x.output] = x.inputs[0]
             if x.op in (ca.OP_SIN, ca.OP_COS) and x.inputs[0] in self.slopes:
                 yield from self._of_slope(x)
-            elif x.op in (ca.OP_POW, ca.OP_CONSTPOW) and _halves(self.constants.get(x.inputs[1])):
-                yield from self._power(x, self.constants[x.inputs[1]])
+            elif x.op in (ca.OP_POW, ca.OP_CONSTPOW) and (root := _root(self.constants.get(x.inputs[1]))):
+                yield from self._power(x, self.constants[x.inputs[1]], root)
             else:
                 yield x
 
@@ -72,18 +75,24 @@ class _Rewriting:
         else:
             yield Instruction(ca.OP_ASSIGN, (cosine,), x.output, 0.0)
 
-    def _power(self, x: Instruction, exponent: float) -> Iterator[Instruction]:
-        base, n = x.inputs[0], int(abs(exponent))
-        root = self._new(ca.OP_SQRT, base)
-        yield root
-        product = root.output
-        for _ in range(n):
-            factor = self._new(ca.OP_MUL, base, product)
+    def _power(self, x: Instruction, exponent: float, root: int) -> Iterator[Instruction]:
+        base, (n, parts) = x.inputs[0], divmod(round(root * abs(exponent)), root)
+        first = self._new(ca.OP_SQRT if root == 2 else CUBE_ROOT, base)
+        yield first
+        product = first.output
+        for k in range(parts - 1 + n):
+            factor = self._new(ca.OP_MUL, first.output if k < parts - 1 else base, product)
             yield factor
             product = factor.output
         yield Instruction(ca.OP_ASSIGN if exponent > 0 else ca.OP_INV, (product,), x.output, 0.0)
 
 
-def _halves(exponent: float | None) -> bool:
-    """An odd number of halves that roots and products are quicker for."""
-    return exponent is not None and abs(exponent) < MOST + 1 and abs(exponent) % 1.0 == 0.5
+def _root(exponent: float | None) -> int:
+    """2 or 3: which root makes a power, with products; 0 if there is none, or it is not quicker."""
+    if exponent is not None and abs(exponent) < MOST + 1:
+        if abs(exponent) % 1.0 == 0.5:
+            return 2
+        thirds = round(3 * exponent)
+        if thirds % 3 and abs(exponent - thirds / 3) <= ROUNDED:
+            return 3
+    return 0

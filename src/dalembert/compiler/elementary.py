@@ -10,9 +10,11 @@ the argument is unusual (infinite, not a number, tiny, negative under a logarith
     e^x - 1: 2^k (r + r^2 P(r)) + (2^k - 1), of which sinh, cosh and tanh are made
     log x:   x = 2^k m, sqrt(1/2) <= m < sqrt 2;  log m = 2 artanh s = 2 s + s^3 L(s^2), s = (m - 1)/(m + 1)
     x^y:     e^(y log x), where the logarithm is the sum of two numbers
+    x^(1/3): x = 2^(3k) y, 1/3 < y < 3; of z = R(y), which is y^(-1/3) to 1 %, one correction makes y z^2, and another
+             one that right
     atan x:  of x, (x - 1)/(x + 1) or -1/x, whichever is within tan(pi/8), plus 0, pi/4 or pi/2;  w + w^3 T(w^2)
 
-P, L and T are fitted at Chebyshev's nodes, to less than 2^-57 of the result; reductions after [CW80].
+P, L and T are fitted at Chebyshev's nodes, to less than 2^-57 of the result (R: 2^-8); reductions after [CW80].
 
 [CW80] W. J. Cody, W. Waite, Software Manual for the Elementary Functions, Prentice-Hall 1980.
 """
@@ -25,8 +27,7 @@ from typing import Final, NamedTuple
 
 import casadi as ca
 
-from .libm import external
-from .operations import OPERATIONS
+from .operations import CUBE_ROOT, OPERATIONS, OWN_OPERATIONS, Operation
 from .writer import ROUNDING, Writer
 
 ACCURACY: Final = 3.0  # units in the last place
@@ -46,6 +47,10 @@ _T: Final = [float.fromhex(x) for x in (
     "-0x1.5555555555555p-2", "0x1.9999999999953p-3", "-0x1.249249248d7edp-3", "0x1.c71c71c304b22p-4",
     "-0x1.745d165df31fap-4", "0x1.3b1392d9ceef6p-4", "-0x1.110e8808c0b62p-4", "0x1.e19a139251315p-5",
     "-0x1.ac7a92673f8a2p-5", "0x1.74ddced402799p-5", "-0x1.1b33abc02b74cp-5", "0x1.0ad34c9872a05p-6",
+)]  # fmt: skip
+_R: Final = [float.fromhex(x) for x in (
+    "0x1.0bb57251ed106p+1", "-0x1.6e09bf821612fp+1", "0x1.b10e3e3b53183p+1", "-0x1.33b5e9c69988ap+1",
+    "0x1.f6ee3cd06e08fp-1", "-0x1.b364189fd5bc0p-3", "0x1.34dab89246440p-6",
 )]  # fmt: skip
 LARGEST_EXPONENT: Final = 700.0  # e^x and its inverse are ordinary numbers
 SATURATED: Final = 20.0  # where tanh is 1
@@ -165,6 +170,27 @@ def _pow(to: Writer, x: str, y: str) -> tuple[int, str]:
     return near, to.fma(e.scale, e.p, e.scale)
 
 
+def _cube_root(to: Writer, x: str, _: str) -> tuple[int, str]:
+    near = to.guard(_unusual(to, x))
+    bits = to.as_words(x)
+    exponent = to.word("ashr", to.word("sub", bits, to.words(0x3FE6A09E667F3BCD)), to.words(52))
+    n = to.put(f"sitofp {to.integers} {exponent} to {to.vector}")
+    k = to.as_words(to.fma(n, to.constant(1 / 3), to.constant(ROUNDING)))
+    thrice = to.word("add", to.word("add", k, k), k)
+    y = to.as_numbers(to.word("sub", bits, to.word("shl", thrice, to.words(52))))
+    z = to.horner(y, _R)
+    e = to.fma(to.minus(to.op("fmul", y, z)), to.op("fmul", z, z), to.constant(1.0))
+    z = to.fma(to.op("fmul", z, e), to.horner(e, [1 / 3, 2 / 9, 14 / 81]), z)  # (1 - e)^(-1/3), less e^4/7
+    square = to.op("fmul", z, z)
+    c = to.op("fmul", y, square)
+    minus_c = to.minus(c)
+    high = to.op("fmul", c, c)
+    low = to.fma(c, c, to.minus(high))
+    rest = to.fma(minus_c, low, to.fma(minus_c, high, y))  # y - c^3
+    c = to.fma(to.op("fmul", rest, square), to.constant(1 / 3), c)
+    return near, to.as_numbers(to.word("add", to.as_words(c), to.word("shl", k, to.words(52))))
+
+
 def _arctangent(to: Writer, x: str) -> str:
     """Of x >= 0, also of infinity."""
     one = to.constant(1.0)
@@ -225,25 +251,29 @@ def _small_or_large(to: Writer, x: str) -> str:
     return to.either(to.compare("olt", least, to.constant(APART[0])), to.compare("uge", size, to.constant(APART[1])))
 
 
-#: By CasADi's operation: writes the function, and returns where the lines begin that are not for all arguments (0:
+#: By the number of an operation: writes the function, and returns where the lines begin that are not for all arguments (0:
 #: there are none) and the result.
 _WRITERS: Final[dict[int, Callable[[Writer, str, str], tuple[int, str]]]] = {
     ca.OP_EXP: _exp, ca.OP_EXPM1: _expm1, ca.OP_LOG: _log, ca.OP_POW: _pow, ca.OP_CONSTPOW: _pow, ca.OP_TANH: _tanh,
     ca.OP_SINH: _sinh, ca.OP_COSH: _cosh, ca.OP_ATAN: _atan, ca.OP_ASIN: _asin, ca.OP_ACOS: _acos, ca.OP_ATAN2: _atan2,
-    ca.OP_HYPOT: _hypot,
+    ca.OP_HYPOT: _hypot, CUBE_ROOT: _cube_root,
 }  # fmt: skip
 OWN: Final = frozenset(_WRITERS)
 
 
+def _operation(op: int) -> Operation:
+    return OPERATIONS[op] if op in OPERATIONS else OWN_OPERATIONS[op]
+
+
 def _name(op: int, width: int) -> str:
-    return f"@elementary.{OPERATIONS[op].name}.{width}"
+    return f"@elementary.{_operation(op).name}.{width}"
 
 
 def definition(op: int, width: int) -> str:
-    """The function of vectors for one of CasADi's operations."""
+    """The function of vectors for an operation."""
     to = Writer(width)
     near, result = _WRITERS[op](to, "%x", "%y")
-    arguments = ", ".join(f"{to.vector} %{a}" for a in "xy"[: OPERATIONS[op].arity])
+    arguments = ", ".join(f"{to.vector} %{a}" for a in "xy"[: _operation(op).arity])
     head = f"{to.vector} {_name(op, width)}({arguments})"
     return to.function(head, near, f"ret {to.vector} {result}", _by_the_library(op, width))
 
@@ -251,11 +281,10 @@ def definition(op: int, width: int) -> str:
 def _by_the_library(op: int, width: int) -> str:
     """The same one by one."""
     lines, vector, last = [], f"<{width} x double>", "poison"
-    names = "xy"[: OPERATIONS[op].arity]
+    operation = _operation(op)
     for j in range(width):
-        lines += [f"%{a}{j} = extractelement {vector} %{a}, i32 {j}" for a in names]
-        operands = ", ".join(f"double %{a}{j}" for a in names)
-        lines.append(f"%f{j} = call double @{external(OPERATIONS[op].name)}({operands})")
+        lines += [f"%{a}{j} = extractelement {vector} %{a}, i32 {j}" for a in "xy"[: operation.arity]]
+        lines.append(operation.template.format(d=f"%f{j}", x=f"%x{j}", y=f"%y{j}"))
         lines.append(f"%all{j} = insertelement {vector} {last}, double %f{j}, i32 {j}")
         last = f"%all{j}"
     return "\n".join([*lines, f"ret {vector} {last}"])

@@ -23,12 +23,12 @@ from . import lanes as vectors
 from .arrange import Batch, arranged
 from .engine import fuses
 from .libm import declarations, external
-from .operations import OPERATIONS, OWN_OPERATIONS, SUPPORT, operation_name
+from .operations import CUBE_ROOT, OPERATIONS, OWN_OPERATIONS, SUPPORT, operation_name
 from .spec import Instruction, Stream
 
 #: Part of the cache key: raise it with every change that alters the code generated from the same
 #: instructions.
-LOWERING_VERSION: Final = 7
+LOWERING_VERSION: Final = 8
 #: Instructions per LLVM function.
 CHUNK: Final = 1000
 #: Work arrays up to this many doubles live on the stack (threads other than the main one can have small
@@ -43,7 +43,7 @@ _FUSED: Final = {
 }  # fmt: skip
 _BOUNDED: Final = {
     ca.OP_SQRT, ca.OP_LOG, ca.OP_LOG1P, ca.OP_POW, ca.OP_CONSTPOW, ca.OP_ASIN, ca.OP_ACOS, ca.OP_ACOSH, ca.OP_ATANH,
-    ca.OP_ERFINV,
+    ca.OP_ERFINV, CUBE_ROOT,
 }  # fmt: skip
 _INPUTS: Final = ("%a", "%b")
 _POINTERS: Final = "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias writeonly %out"
@@ -107,6 +107,7 @@ def lower_module(streams: Sequence[Stream]) -> str:
         quick = [stream for stream in streams if stream.fused and stream.lanes > 1]
         parts += [trigonometry.definition(width, quick=True) for width in {stream.lanes for stream in quick}]
         own = {(x.op, stream.lanes) for stream in quick for x in stream if x.op in elementary.OWN}
+        own |= {(CUBE_ROOT, lanes) for op, lanes in own if op in (ca.OP_POW, ca.OP_CONSTPOW)}  # some become that
         parts += [elementary.definition(*function) for function in sorted(own)]
     parts += [_Lowering(symbol(k), stream).run() for k, stream in enumerate(streams)]
     return "\n".join(parts)

@@ -152,8 +152,8 @@ OPERATIONS: Final[dict[int, Operation]] = {
     ca.OP_LIFT: Operation("lift", 2, _COPY),  # the second operand is a hint for other tools
 }
 
-#: An operation of our own, see `algebra`: x, but no larger than y.
-BOUNDED: Final = -1
+#: Operations of our own, see `algebra`: x, but no larger than y; x^(1/3).
+BOUNDED, CUBE_ROOT = -1, -2
 OWN_OPERATIONS: Final[dict[int, Operation]] = {
     BOUNDED: Operation(
         "bounded",
@@ -162,6 +162,9 @@ OWN_OPERATIONS: Final[dict[int, Operation]] = {
         "{d}.2 = fcmp ogt double {d}.1, {y}\n"
         "{d}.3 = call double @llvm.copysign.f64(double {y}, double {x})\n"
         "{d} = select i1 {d}.2, double {d}.3, double {x}",
+    ),
+    CUBE_ROOT: Operation(
+        "cube_root", 1, f"{{d}} = call double @{external('pow')}(double {{x}}, double {literal(1 / 3)})"
     ),
 }
 
