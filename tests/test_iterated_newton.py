@@ -58,7 +58,7 @@ def test_formula_in_terms_of_eigenvectors() -> None:
 
 
 def test_legendre_coefficients_from_stages() -> None:
-    c, f = radau_formula()[: LANES], np.concatenate([radau_formula(), newton_formula()])
+    c, f = radau_formula()[:LANES], np.concatenate([radau_formula(), newton_formula()])
     analysis = f[sweep_formula.LEGENDRE : sweep_formula.NEWTON_FORMULA].reshape(LANES, LANES)  # (stages, degrees)
     given = np.random.default_rng(2).standard_normal(LANES)
     found = legendre.legval(2 * c - 1, given) @ analysis

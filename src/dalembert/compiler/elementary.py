@@ -251,7 +251,7 @@ def _small_or_large(to: Writer, x: str) -> str:
     return to.either(to.compare("olt", least, to.constant(APART[0])), to.compare("uge", size, to.constant(APART[1])))
 
 
-#: By the number of an operation: writes the function, and returns where the lines begin that are not for all arguments (0:
+#: By operation: writes the function, and returns where the lines begin that are not for all arguments (0:
 #: there are none) and the result.
 _WRITERS: Final[dict[int, Callable[[Writer, str, str], tuple[int, str]]]] = {
     ca.OP_EXP: _exp, ca.OP_EXPM1: _expm1, ca.OP_LOG: _log, ca.OP_POW: _pow, ca.OP_CONSTPOW: _pow, ca.OP_TANH: _tanh,
