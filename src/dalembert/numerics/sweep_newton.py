@@ -14,21 +14,19 @@ from dalembert.numerics.runstate import (
     ESTIMATE_SCALE,
     IN_A_ROW,
     JACOBIAN_AT,
-    KINKED,
     LANE_WORK,
     LANES_AT,
     LAST_RATE,
     N_FACTORS,
     N_JACOBIAN,
-    N_OWN,
     NEWTON_FACTOR,
     NEWTON_JACOBIAN,
     NEWTON_SOLVE,
     NEWTON_WORK,
     STEPS,
 )
-from dalembert.numerics.sweep_errors import conclude, what_is_missed
-from dalembert.numerics.sweep_formula import BACK, BEGINNING, EIGENVALUES, G4, G5, G6, G7, THERE
+from dalembert.numerics.sweep_errors import what_is_missed
+from dalembert.numerics.sweep_formula import BACK, EIGENVALUES, G4, G5, G6, G7, THERE
 
 BETWEEN = 1  # row of Run.weights for these
 ENOUGH, FEWEST = 0.03, 2  # expected change of a sweep after which automatic steps make no other one; sweeps at least
@@ -40,7 +38,7 @@ SLOW_NEWTON, HOPELESS_NEWTON = 0.2, 1e2
 # Newton's method ends where a step will be rejected, or is much better than it has to be, and another iteration would
 # not change that: errors, in units of the tolerance, and the part of them that it may change
 FAR_OFF, SMALL, KNOWN = 10.0, 1e-3, 0.01
-CONTINUE, ONE_MORE, END_NOW = 0, 1, 2
+CONTINUE, ONE_MORE, END_NOW, TO_BE_DAMPED = 0, 1, 2, 3
 
 
 def newton_size(n: int, n_jacobian: int, n_factors: int) -> int:
@@ -147,18 +145,13 @@ def damp(run, h, ends, expected, gap, kinked, weights, in_d, which, errors, miss
 
 
 @inner
-def tells(run, h, left, ends, lasts, begins, weights, in_d, out, errors):  # type: ignore[no-untyped-def]
-    """What stages of a step (what makes its end, vectors) tell of it, if another iteration would change so much:
-    CONTINUE, END_NOW if that is enough or the step hopeless, or ONE_MORE. ``out`` and ``errors`` are work space."""
-    nv, scale, kinked = run.places[N_V], run.real[ESTIMATE_SCALE], run.whole[KINKED] == 1
-    of_v = LANES * nv
-    squares = conclude(
-        h, ends[:of_v], lasts, begins, ends[BEGINNING:], 0.0, kinked, 0.0, weights[run.places[AT_V] :], out, errors[:nv]
-    )[3]
-    missed = scale * np.sqrt(squares / max(nv, 1))
-    if missed > FAR_OFF and run.whole[N_OWN] == 0:
-        squares = damp(run, h, ends, ends[BEGINNING:], 0.0, kinked, weights, in_d, 0, errors, squares)
-        missed = scale * np.sqrt(squares / max(nv, 1))
+def tells(run, left, squares, damped):  # type: ignore[no-untyped-def]
+    """What the weighted sum of squares of what is missed of v tells of a step, if another iteration would change so
+    much: CONTINUE, END_NOW if that is enough or the step hopeless, or ONE_MORE; or TO_BE_DAMPED, if it is not ``damped``
+    and that may decide."""
+    missed = run.real[ESTIMATE_SCALE] * np.sqrt(squares / max(run.places[N_V], 1))
+    if missed > FAR_OFF and not damped:
+        return TO_BE_DAMPED
     known = left <= KNOWN * missed
     if (known and (left <= ENOUGH or missed > FAR_OFF)) or (left <= ENOUGH and missed < SMALL):
         return END_NOW

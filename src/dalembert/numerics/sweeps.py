@@ -98,12 +98,14 @@ from dalembert.numerics.sweep_formula import (
 )
 from dalembert.numerics.sweep_newton import (
     BETWEEN,
+    CONTINUE,
     END_NOW,
     ENOUGH,
     FEWEST,
     HOPELESS_NEWTON,
     ONE_MORE,
     SLOW_NEWTON,
+    TO_BE_DAMPED,
     correct_rates,
     damp,
     prepare_newton,
@@ -348,6 +350,11 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
     asked = planned if unsure or newton else 2 if run.whole[STEPS] - run.whole[REJECTED_AT] < LATELY else -1
     asked = asked if automatic else -1
     slow, hopeless = (SLOW_NEWTON, HOPELESS_NEWTON) if newton else (SLOW, HOPELESS_CHANGE)
+    gap, kinked, expected = 0.0, run.whole[KINKED] == 1, end + BEGINNING
+    if held > 0:  # by the polynomial of the last step, whose last stage is where they meet
+        gap, expected = run.formula[C], ring + LANES * n * (held - 1) + LAST
+    of_v, behind = LANES * nv, end + LANES * n
+    told, damped, total_of_v, low, high, rough = CONTINUE, False, 0.0, 0.0, 0.0, 0.0
     weights, unit = run.weights[which], run.real[ESTIMATE_SCALE] / np.sqrt(max(nv + (ny if ambient else 0), 1))
     while done < most:
         mix(nv, start + 8 * new, f + 8 * A, h, in_d + 8 * at_v, 1.0, 0.0, f, start + 8 * V)
@@ -367,10 +374,17 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
                 rate = error / former if former > 0.0 else 0.0
                 if newton and rate < slow:
                     mix(n, start + 8 * new, f + 8 * END, 1.0, in_d, 0.0, 0.0, f, start + 8 * end)
-                    told = tells(
-                        run, h, error * rate, w[end:], w[V:y], d[at_v : at_v + nv], weights, in_d,
-                        x[ny : ny + nv], x[half + ny :],
+                    total_of_v, low, high, rough = conclude(
+                        h, w[end : end + of_v], w[V:y], d[at_v : at_v + nv], w[expected:], gap, kinked, 1.0,
+                        weights[run.places[AT_V] :], x[ny : ny + nv], x[half + ny : half + ny + nv],
                     )  # fmt: skip
+                    damped = n_own > 0
+                    told = tells(run, error * rate, rough, damped)
+                    if told == TO_BE_DAMPED:
+                        rough, damped = damp(
+                            run, h, w[end:], w[expected:], gap, kinked, weights, in_d, which, x[half + ny :], rough
+                        ), True  # fmt: skip
+                        told = tells(run, error * rate, rough, damped)
                     if told == END_NOW:
                         error *= rate
                         break
@@ -410,21 +424,20 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
     run.counters[RESIDUALS] += LANES * done
     # what is left of changes that contract slowly is more than the last of them
     worse = 1.0 if not rate > SLOW or error <= IRRELEVANT else rate / (1.0 - rate) if rate < 0.999 else HOPELESS
-    gap, kinked, expected = 0.0, run.whole[KINKED] == 1, end + BEGINNING
-    if held > 0:  # by the polynomial of the last step, whose last stage is where they meet
-        gap, expected = run.formula[C], ring + LANES * n * (held - 1) + LAST
-    of_v, behind = LANES * nv, end + LANES * n
-    total, low, high, rough = conclude(
-        h, w[end : end + of_v], w[V:y], d[at_v : at_v + nv], w[expected:], gap, kinked, worse,
-        weights[run.places[AT_V] :], x[ny : ny + nv], x[half + ny : half + ny + nv],
-    )  # fmt: skip
+    if told != END_NOW or (nr > 0 and damped and n_own == 0):  # which goes for v and r together
+        total_of_v, low, high, rough = conclude(
+            h, w[end : end + of_v], w[V:y], d[at_v : at_v + nv], w[expected:], gap, kinked, worse,
+            weights[run.places[AT_V] :], x[ny : ny + nv], x[half + ny : half + ny + nv],
+        )  # fmt: skip
+        damped = n_own > 0
+    total = total_of_v
     if nr > 0:
         total += conclude(
             h, w[end + of_v : behind], w[r:V], d[at_r : at_r + nr], w[expected + of_v :], gap, kinked, worse,
             weights[run.places[AT_R] :], x[ny + nv : half], x[half + ny + nv :],
         )[0]  # fmt: skip
     harmless = NEGLIGIBLE if d[0] != run.real[T_END] else 1.0  # there it says whether the step is accepted, and no more
-    if newton and n_own == 0 and which == 0 and run.real[ESTIMATE_SCALE] * np.sqrt(rough / max(nv, 1)) > harmless:
+    if newton and not damped and which == 0 and run.real[ESTIMATE_SCALE] * np.sqrt(rough / max(nv, 1)) > harmless:
         rough = damp(run, h, w[end:], w[expected:], gap, kinked, weights, in_d, which, x[half + ny :], rough)
     if which == 0:
         run.real[LOW_TERMS], run.real[HIGH_TERMS] = low, high
