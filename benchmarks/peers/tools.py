@@ -301,9 +301,8 @@ TOOLS = [
          suits=lambda model: model.system.nv + model.system.nlam <= 6, ours=True),
     Tool("IDA", "sksundae", INDEX2, True, sundae_ida(False), suits=SMALL),
     Tool("IDA, tuned", "sksundae", f"{INDEX2}, integrated multipliers", True, sundae_ida(True), suits=SMALL),
-    Tool("IDAS (CasADi)", "casadi", INDEX2, True, casadi_idas(False), COARSE),
-    Tool("IDAS (CasADi), scaled", "casadi", f"{INDEX2}, multipliers in units of 1e6/tol", True, casadi_idas(True),
-         COARSE),
+    Tool("IDAS (CasADi)", "casadi", INDEX2, True, casadi_idas(False)),
+    Tool("IDAS (CasADi), scaled", "casadi", f"{INDEX2}, multipliers in units of 1e6/tol", True, casadi_idas(True)),
     Tool("scipy_dae Radau(5)", "scipy_dae", f"{INDEX2}, integrated multipliers", True,
          scipy_dae(method="Radau", stages=5), COARSE, suits=SMALL),  # derives its coefficients at first
     Tool("scipy_dae BDF", "scipy_dae", f"{INDEX2}, integrated multipliers", True, scipy_dae(method="BDF"), COARSE,

@@ -16,6 +16,7 @@ from dalembert.status import InconsistentError, ModelError, OptionError, Redunda
 
 LABELS = {name: f"{name}0" for name in NAMES}  # arguments of `solve`
 REQUIRED = ("q0", "r0")  # the others have defaults
+CONTACT_TOLERANCE = 1e-14  # of contact coordinates
 RANK_TOLERANCE = 1e-10  # relative: smaller singular values of the (row-scaled) constraint matrix count as zero
 
 
@@ -76,7 +77,10 @@ def solve_contact(system: System, t: float, row: np.ndarray, layout: Any, p: np.
     from scipy.optimize import root
 
     values, equations = point_values(system, layout, t, row, p), _contact_equations(system)
-    answer = root(lambda s: equations(values, s), row[layout.slice("s")].copy(), jac=True, tol=1e-14)
+    guess = row[layout.slice("s")].copy()
+    if _solved(*equations(values, guess), guess):
+        return
+    answer = root(lambda s: equations(values, s), guess, jac=True, tol=CONTACT_TOLERANCE)
     residual = np.abs(equations(values, answer.x)[0]).max()
     if not residual < 1e-8:
         names = ", ".join(system.names["s"])
@@ -85,6 +89,15 @@ def solve_contact(system: System, t: float, row: np.ndarray, layout: Any, p: np.
             f"give a better guess with s0=."
         )
     row[layout.slice("s")] = answer.x
+
+
+def _solved(h: np.ndarray, h_s: np.ndarray, s: np.ndarray) -> bool:
+    """True if Newton's method would not move s."""
+    try:
+        step = np.linalg.solve(h_s, h)
+    except np.linalg.LinAlgError:
+        return False
+    return bool((np.abs(step) <= CONTACT_TOLERANCE * (1.0 + np.abs(s))).all())
 
 
 def _contact_equations(system: System) -> Callable[[dict[str, Any], np.ndarray], tuple[np.ndarray, np.ndarray]]:
