@@ -126,7 +126,7 @@ LATELY = 10  # steps
 # changes. At tight tolerances the former alone says little: sweeps may contract from there on.
 HOPELESS_CHANGE, NO_CONTRACTION, LARGE = 1e4, 0.8, 0.05
 MEMORY = 5.0  # steps, about, in the means of contractions and step sizes
-NEGLIGIBLE = 1e-5  # an error, below which steps grow as much as they may
+NEGLIGIBLE = 4e-5  # an error, below which steps grow as much as they may: (8 * 4e-5)^(-1/15) = 1.7
 SLOW, IRRELEVANT = 0.5, 1e-3  # contraction that leaves more than the last change; changes that may be rounding
 
 
