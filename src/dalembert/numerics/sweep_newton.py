@@ -146,9 +146,9 @@ def damp(run, h, ends, expected, gap, kinked, weights, in_d, which, errors, miss
 
 @inner
 def tells(run, left, squares, damped):  # type: ignore[no-untyped-def]
-    """What the weighted sum of squares of what is missed of v tells of a step, if another iteration would change so
-    much: CONTINUE, END_NOW if that is enough or the step hopeless, or ONE_MORE; or TO_BE_DAMPED, if it is not ``damped``
-    and that may decide."""
+    """What the weighted sum of squares of what is missed of v tells of a step, if ``left`` is what another iteration
+    would change: CONTINUE, END_NOW if that is enough or the step hopeless, or ONE_MORE; or TO_BE_DAMPED, if it is not
+    ``damped`` and that may decide."""
     missed = run.real[ESTIMATE_SCALE] * np.sqrt(squares / max(run.places[N_V], 1))
     if missed > FAR_OFF and not damped:
         return TO_BE_DAMPED
