@@ -68,7 +68,7 @@ def peers():
     least, most, median = (float(f"{x:.2g}") for x in (min(keeps), max(keeps), np.median(keeps)))
     text = (
         f"Whole calls on {len(models)} mechanisms ({', '.join(models)}), at errors of "
-        f"{', '.join(f'{x:.0e}' for x in errors)} at the end: {least:.0f} to {most:.0f} times faster (median "
+        f"{', '.join(f'{x:.0e}' for x in errors)} at the end: {least:g} to {most:.0f} times faster (median "
         f"{median:.0f}) than tools that keep the constraints and return multipliers: IDA, IDAS, scipy_dae, Exudyn; "
         f"{min(drifts):.1f} to {max(drifts):.0f} times as fast (median {np.median(drifts):.1f}) as codes for ODEs, "
         "whose solutions drift off the constraints: DOP853 and LSODA by numbalsoda, heyoka, CVODES."
