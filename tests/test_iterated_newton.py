@@ -299,3 +299,21 @@ def test_what_it_does_not_take() -> None:
     box = da.System(q=["x"], mass=[1.0], force=da.black_box(lambda t, q, v: np.array([-q[0]])))
     with pytest.raises(OptionError, match="black boxes"):
         da.solve(box, (0, 0.1), [1.0], [0.0], method=NEWTON)
+
+
+@pytest.mark.parametrize("method", [NEWTON, da.Iterated()], ids=["newton", "sweeps"])
+@pytest.mark.parametrize("tol", [1e-4, 1e-6, 1e-8])
+def test_transitions_shorter_than_steps(method: da.Iterated, tol: float) -> None:
+    """A force that turns round 25 times within a thousandth of what a step is long, at first where the run begins, ahead
+    of all stages of the first step; and friction that is stiff where the velocity is small."""
+    system = da.System(
+        q=["x"], mass=lambda q: [[1.0]],
+        force=lambda t, q, v: [-np.tanh(np.sin(8.0 * t) / 2e-3) - 30.0 * np.tanh(v[0] / 0.3)],
+    )  # fmt: skip
+    exact = da.solve(system, (0, 10), [1.0], [0.0], method=da.Explicit(8), rtol=1e-12, atol=1e-12)
+    sol = da.solve(system, (0, 10), [1.0], [0.0], method=method, rtol=tol, atol=tol)
+    assert sol.success
+    assert abs(sol.q[-1, 0] - exact.q[-1, 0]) < 2 * tol
+    assert abs(sol.v[-1, 0] - exact.v[-1, 0]) < 2 * tol
+    if method is NEWTON:  # steps that fail are halved, and the next ones do not try again what failed
+        assert sol.stats.rejected < 0.55 * sol.stats.steps

@@ -29,7 +29,7 @@ if coefficients go on to fall as they do. (With all sweeps that change anything,
 h max(g_7, g_6/2) counts. (g_7 alone is small by chance for some positions of a kink, and steps that are tried again and
 again find them; so errors are below the estimate, wherever a kink is: tests/test_iterated.py.) The first
 node lies behind the beginning of the step: a force that jumps between them is noticed by the values of two polynomials
-where they meet, which then differ by much more than g_6 and g_7.
+where they meet, which then differ by much more than g_6 and g_7; where a run begins, by that of one and the rates there.
 
 Sweeps that are iterations of Newton's method (`sweep_newton`) converge from anywhere near, so that extrapolations are
 cut where their terms stop to fall, and end as soon as it is clear that the step is good, or hopeless. What polynomials
@@ -350,9 +350,11 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
     asked = planned if unsure or newton else 2 if run.whole[STEPS] - run.whole[REJECTED_AT] < LATELY else -1
     asked = asked if automatic else -1
     slow, hopeless = (SLOW_NEWTON, HOPELESS_NEWTON) if newton else (SLOW, HOPELESS_CHANGE)
-    gap, kinked, expected = 0.0, run.whole[KINKED] == 1, end + BEGINNING
-    if held > 0:  # by the polynomial of the last step, whose last stage is where they meet
-        gap, expected = run.formula[C], ring + LANES * n * (held - 1) + LAST
+    # by the polynomial of the last step, whose last stage is where they meet; or what rates are where a run begins
+    met = held if held > 0 else second % 3 + 1
+    gap, kinked, expected = run.formula[C], run.whole[KINKED] == 1, ring + LANES * n * (met - 1) + LAST
+    for j in range(LANES * n if held == 0 else 0):
+        w[expected - LAST + j] = w[new + j]
     of_v, behind = LANES * nv, end + LANES * n
     told, damped, total_of_v, low, high, rough = CONTINUE, False, 0.0, 0.0, 0.0, 0.0
     weights, unit = run.weights[which], run.real[ESTIMATE_SCALE] / np.sqrt(max(nv + (ny if ambient else 0), 1))
@@ -433,7 +435,8 @@ def iterate(run, w, d, x, h, held, planned, usual, unsure, more, goal, which):  
     total = total_of_v
     if nr > 0:
         total += conclude(
-            h, w[end + of_v : behind], w[r:V], d[at_r : at_r + nr], w[expected + of_v :], gap, kinked, worse,
+            h, w[end + of_v : behind], w[r:V], d[at_r : at_r + nr], w[expected + of_v :],
+            gap if held > 0 or n_own == 0 else 0.0, kinked, worse,
             weights[run.places[AT_R] :], x[ny + nv : half], x[half + ny + nv :],
         )[0]  # fmt: skip
     harmless = NEGLIGIBLE if d[0] != run.real[T_END] else 1.0  # there it says whether the step is accepted, and no more
