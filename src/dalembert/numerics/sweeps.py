@@ -29,7 +29,7 @@ if coefficients go on to fall as they do. (With all sweeps that change anything,
 h max(g_7, g_6/2) counts. (g_7 alone is small by chance for some positions of a kink, and steps that are tried again and
 again find them; so errors are below the estimate, wherever a kink is: tests/test_iterated.py.) The first
 node lies behind the beginning of the step: a force that jumps between them is noticed by the values of two polynomials
-where they meet, which then differ by much more than g_6 and g_7; where a run begins, by that of one and the rates there.
+where they meet, which then differ by much more than g_6 and g_7; where a run begins, by that of one and rates there.
 
 Sweeps that are iterations of Newton's method (`sweep_newton`) converge from anywhere near, so that extrapolations are
 cut where their terms stop to fall, and end as soon as it is clear that the step is good, or hopeless. What polynomials
