@@ -304,7 +304,7 @@ def test_what_it_does_not_take() -> None:
 @pytest.mark.parametrize("method", [NEWTON, da.Iterated()], ids=["newton", "sweeps"])
 @pytest.mark.parametrize("tol", [1e-4, 1e-6, 1e-8])
 def test_transitions_shorter_than_steps(method: da.Iterated, tol: float) -> None:
-    """A force that turns round 25 times, each within a small part of a step, at first where the run begins, ahead of all
+    """A force that turns round 25 times, within a small part of a step, at first where the run begins, ahead of all
     stages of the first step; and friction that is stiff where the velocity is small."""
     system = da.System(
         q=["x"], mass=lambda q: [[1.0]],
