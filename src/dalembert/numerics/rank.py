@@ -65,6 +65,9 @@ SIGMA, OLDER_SIGMA, RATE, REST, TIMES = range(5)
 PARTS = TIMES + SIGHTS
 MIXED = 0.1  # of a fixed vector is mixed into nu: inverse iteration would stay with a singular vector for ever
 SETTLED = 0.99  # cosine between the nu of two steps that need not be told apart
+# A first look, from a nu that has nothing to do with the constraints, may find a sigma far above the smallest one. One
+# that falls below this part of it at the second look, by a better nu, says nothing about the motion.
+UNRELATED = 0.5
 NEAR_ZERO = 0.05  # of the sigmas beside it, where a parabola counts as touching zero
 CHANGE, TURN, MOST_PASSED = 0.1, 0.3, 8  # of sigma (relative) and x (angle) from look to look; steps not looked at
 MEMORY = 0.8  # of the rate, from look to look
@@ -141,6 +144,31 @@ def least_vector(run, nw):  # type: ignore[no-untyped-def]
     for i in range(nv):
         size += run.rank[metric + i] * nw.real[x + i] ** 2
     return np.sqrt(size)
+
+
+@inner
+def improve(run, nw):  # type: ignore[no-untyped-def]
+    """A step of inverse iteration, by what `least_vector` has found: nu becomes y / |y|, with what is mixed in. Returns
+    False, and changes nothing, if nu is as good as it was."""
+    m, at_y = run.ranked[COUNT], nw.whole[AT_DX] + run.ranked[AT_Y]
+    nu, mix, fresh = PARTS + m, PARTS + 2 * m, PARTS + 3 * m
+    ahead, length, kept, total = 0.0, 0.0, 0.0, 0.0
+    for i in range(m):
+        y = nw.real[at_y + i] / run.rank[PARTS + i]
+        ahead += y * run.rank[nu + i]
+        length += y * y
+    scale = (1.0 if ahead >= 0.0 else -1.0) / np.sqrt(length)
+    for i in range(m):
+        new = scale * nw.real[at_y + i] / run.rank[PARTS + i] + run.rank[mix + i]
+        kept += new * run.rank[nu + i]
+        total += new * new
+        run.rank[fresh + i] = new
+    total = np.sqrt(total)
+    if kept >= SETTLED * total:
+        return False
+    for i in range(m):
+        run.rank[nu + i] = run.rank[fresh + i] / total
+    return True
 
 
 @inner
@@ -223,17 +251,13 @@ def look(run, stage, t, row, factorized):  # type: ignore[no-untyped-def]
         run.ranked[SUSPECT], run.ranked[SEEN] = SINGULAR_STEP, 0
         return
     at_y, at_x = nw.whole[AT_DX] + run.ranked[AT_Y], nw.whole[AT_DX] + run.ranked[AT_X]
-    nu, mix, fresh = PARTS + m, PARTS + 2 * m, PARTS + 3 * m
     old, metric = PARTS + 4 * m, PARTS + 4 * m + nv
     size = least_vector(run, nw)
-    turned, ahead, length = 0.0, 0.0, 0.0
+    turned, length = 0.0, 0.0
     for i in range(nv):
         turned += run.rank[metric + i] * nw.real[at_x + i] * run.rank[old + i]
     for i in range(m):
-        y = nw.real[at_y + i] / run.rank[PARTS + i]
-        ahead += y * run.rank[nu + i]
-        length += y * y
-    length = np.sqrt(length)
+        length += abs(nw.real[at_y + i] / run.rank[PARTS + i])
     if not (size < np.inf and length < np.inf and length > 0.0):
         run.ranked[SUSPECT], run.ranked[SEEN] = SINGULAR_STEP, 0
         return
@@ -244,17 +268,8 @@ def look(run, stage, t, row, factorized):  # type: ignore[no-untyped-def]
         least_vector(run, nw)
     near = size * run.rank[SIGMA]  # the old sigma over the new one
     angle = np.sqrt(2.0 * max(0.0, 1.0 - turned * run.rank[SIGMA] / size))
-    kept, total = 0.0, 0.0
-    for i in range(m):
-        y = nw.real[at_y + i] / run.rank[PARTS + i] / length
-        new = (y if ahead >= 0.0 else -y) + run.rank[mix + i]
-        kept += new * run.rank[nu + i]
-        total += new * new
-        run.rank[fresh + i] = new
-    total = np.sqrt(total)
-    if kept < SETTLED * total:  # else nu is as good as it was
-        for i in range(m):
-            run.rank[nu + i] = run.rank[fresh + i] / total
+    improved = improve(run, nw)
+    if improved:
         size = least_vector(run, nw)
     sigma = 1.0 / size
     for i in range(nv):
@@ -274,8 +289,9 @@ def look(run, stage, t, row, factorized):  # type: ignore[no-untyped-def]
                 least = SMALLER * s1
                 if not (followed(run, stage, 1, least) and followed(run, stage, 0, least)):
                     run.ranked[SUSPECT] = TOUCHES
+    unrelated = run.ranked[SEEN] == 1 and improved and sigma < UNRELATED * run.rank[SIGMA]
     run.rank[OLDER_SIGMA], run.rank[SIGMA] = run.rank[SIGMA], sigma
-    run.ranked[SEEN] += 1
+    run.ranked[SEEN] += 0 if unrelated else 1
 
 
 @inner
