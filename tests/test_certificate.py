@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
+import casadi as ca
 import numpy as np
 import pytest
 
 import dalembert as da
+from dalembert.runtime.rounding import rounding
+
+EPS = float(np.finfo(float).eps)
 
 
 def run(name: str, end: float, **options: Any) -> tuple[da.Solution, Any]:
@@ -88,6 +93,41 @@ def test_redundant_constraints(pendulum_with: Any) -> None:
     assert certificate.passed, str(certificate)
     assert sol.lam_error.shape == (sol.t.size, 2)
     np.testing.assert_allclose(sol.lam_error[:, 1], 2 * sol.lam_error[:, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("end", [6.0, 20.0])
+def test_large_forces_in_balance(end: float) -> None:
+    """The preloads of the truck's springs are a million times their sum, which is what accelerations are made from."""
+    sol, _ = run("truck", end, rtol=1e-8, atol=1e-8)
+    certificate = sol.check()
+    assert certificate.passed, str(certificate)
+    evaluator = sol.evaluator
+    assert evaluator is not None
+
+    def bent(t: np.ndarray) -> dict[str, np.ndarray]:
+        rows = evaluator(t)
+        return {**rows, "lam": (1 + 1e-7) * rows["lam"]}
+
+    wrong = replace(sol, evaluator=bent).check()
+    assert wrong["M a = f - G^T lam"].passed is False
+
+
+def test_rounding_is_bounded() -> None:
+    """Against fractions, which do not round: of random numbers of all sizes none is beyond the bound, and the worst is
+    not far below it."""
+    a, b, c = symbols = [ca.SX.sym(name) for name in "abc"]
+    expressions = ca.vertcat(a + b - c, a * b - c * c, (a - b) * (a + c), a / c - b, 2 * a + b / (c - a))
+    values = ca.Function("values", symbols, [expressions, rounding(expressions, symbols)])
+    rng, worst = np.random.default_rng(3), 0.0
+    for _ in range(300):
+        numbers = rng.normal(size=3) * 10.0 ** rng.uniform(-3, 3, size=3)
+        numbers[2] = numbers[:2].sum() * (1 + 1e-9 * rng.normal())  # terms that cancel
+        x, y, z = (Fraction(n) for n in numbers)
+        exact = [x + y - z, x * y - z * z, (x - y) * (x + z), x / z - y, 2 * x + y / (z - x)]
+        found, bound = (np.asarray(out).ravel() for out in values(*numbers))
+        wrong = [abs(float(Fraction(f) - e)) for f, e in zip(found, exact, strict=True)]
+        worst = max(worst, float(np.max(wrong / (0.5 * EPS * bound))))
+    assert 0.05 < worst <= 1.0
 
 
 # ---------------------------------------------------------------------- wrong runs

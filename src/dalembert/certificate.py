@@ -38,6 +38,7 @@ MOST_POINTS = 20_000
 FIELDS = ("q", "v", "a", "r", "w", "s", "lam", "mu")
 LEVELS_ALLOWED = 10.0  # residuals of constraints, in units of the tolerance
 BALANCE = 1e-9  # relative residual of equations without derivatives that counts as rounding
+ROUNDED = 4 * float(np.finfo(float).eps)  # times what rounding may be, where terms are small differences of others
 
 
 @dataclass(eq=False)
@@ -211,10 +212,13 @@ def _defects(
               f"force {np.abs(force).max(initial=0.0):.2g}")  # fmt: skip
     if system.nr:
         yield row("r' = f_d", _derivative(times, h, state.r) - dynamics, state.r, slice(nq + nv, None), "")
-    relative = np.abs(residual) / np.maximum(terms, 1e-300)
-    largest, when = _worst(np.where(terms > 1e-12 * terms.max(initial=0.0), relative, 0.0), t)
-    yield Row("M a = f - G^T lam", float(np.abs(residual).max(initial=0.0)), largest / BALANCE, 1.0, when,
-              f"units of {BALANCE:g} of the terms")  # fmt: skip
+    units, note = np.abs(residual) / np.maximum(BALANCE * terms, 1e-300), f"units of {BALANCE:g} of the terms"
+    units[terms <= 1e-12 * terms.max(initial=0.0)] = 0.0
+    if np.any(units > 1.0):  # forces may be sums of much larger ones that balance each other
+        bound = ROUNDED * along(system, "rounding", t, parts, context.p)[0][..., 0]
+        units, note = np.minimum(units, np.abs(residual) / np.maximum(bound, 1e-300)), f"{note}, or of rounding"
+    largest, when = _worst(units, t)
+    yield Row("M a = f - G^T lam", float(np.abs(residual).max(initial=0.0)), largest, 1.0, when, note)
     if algebraic.shape[1]:
         largest, when = _worst(algebraic, t)
         scale = 1.0 + max(np.abs(state.w).max(initial=0.0), np.abs(state.s).max(initial=0.0))

@@ -11,6 +11,7 @@ import numpy as np
 
 from dalembert.model.symbols import NAMES
 from dalembert.model.system import System
+from dalembert.runtime.rounding import rounding
 
 CHUNK = 256  # states evaluated by one call
 
@@ -67,6 +68,7 @@ _GROUPS: dict[str, Callable[[System], list[ca.SX]]] = {
     "levels": lambda s: [s.g, s.g_dot, s.k, ca.vertcat(s.G, s.K)],
     "equations": _equations,
     "energy": _energy,
+    "rounding": lambda s: [rounding(s.balance, [*s.symbols.as_tuple(), s.coefficients])],
     # M a = f - C^T (lam, mu), C a = -(what is left of g'', k' at a = 0)
     "reactions": lambda s: [s.mass, s.force, ca.vertcat(s.G, s.K), ca.vertcat(s.g_ddot, s.k_dot)],
 }
