@@ -351,6 +351,22 @@ def test_what_apply_must_not_do() -> None:
     refused(lambda p: {"p": {"mass": 1}}, "no parameter 'mass'")
     refused(lambda speed: None, "asks for 'speed'")
     refused(lambda v: {}["gone"], "KeyError: 'gone'", Status.USER_ERROR)
+    refused(lambda v: 1 / 0, "ZeroDivisionError: division by zero", Status.USER_ERROR)
+    refused(lambda v: np.array([1.0]) @ v, "ValueError: matmul", Status.USER_ERROR)
+
+
+def test_messages_of_apply_say_everything_once() -> None:
+    event = da.Event(lambda t: t - 0.5, apply=lambda v: {"speed": v}, name="change")
+    sol = da.solve(crank(), (0, 1), *CRANK_START, events=event)
+    assert sol.message.endswith("Event 'change' at t = 0.5: apply returned 'speed'; it can change q, v, r and p.")
+
+
+def test_exception_of_an_impact_at_the_start() -> None:
+    """Before the first step nothing is computed, and the exception is the user's own."""
+    ball = da.System(q=["y"], mass=[1.0], force=[-9.81])
+    floor = da.Event(lambda q: q[0], restitution=lambda p: {}["gone"], name="floor")
+    with pytest.raises(KeyError, match="gone"):
+        da.solve(ball, (0, 1), [0.0], [-1.0], events=floor)
 
 
 def test_engaging_what_is_redundant() -> None:

@@ -32,6 +32,14 @@ from dalembert.status import ModelError, OptionError, Status
 MOST_PASSES = 200  # of impacts at one instant that cause each other
 
 
+class _FunctionError(Exception):
+    """An exception of a function of an event."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
 class Jumps:
     """Applies events between the segments of a run, and keeps the record of it."""
 
@@ -53,7 +61,10 @@ class Jumps:
         closing = self._closing(segment.start.system, segment.work, segment.options.t0, segment.row0, strict=True)
         if not closing:
             return None
-        changes = self._jump(segment, segment.options.t0, segment.row0.copy(), [], "impact at the start")
+        try:
+            changes = self._jump(segment, segment.options.t0, segment.row0.copy(), [], "impact at the start")
+        except _FunctionError as problem:
+            raise problem.cause from None
         return replace(segment.start, initial="assume", **changes)
 
     def follow(self, segments: Sequence[Segment]) -> Start | End | None:
@@ -72,18 +83,17 @@ class Jumps:
         label = ", ".join(events[i].label for i in happened if events[i].jumps)
         times = [jump.t for jump in self.record] + [last.t_end]
         limit = accumulation(times, self.resting, self.plan.t0, self.plan.t1)
+        where = f"Event {label!r} at t = {last.t_end:.10g}"
         if limit is not None:
-            return End(
-                Status.CHATTERING,
-                f"Event {label!r} at t = {last.t_end:.10g}: {len(times)} jumps so far, which accumulate at "
-                f"t = {limit:.10g}.",
-            )
+            return End(Status.CHATTERING, f"{where}: {len(times)} jumps so far, which accumulate at t = {limit:.10g}.")
         try:
             return carry_on(last, **self._jump(last, last.t_end, last.end_row, happened, f"event {label}"))
+        except _FunctionError as problem:
+            return End(Status.USER_ERROR, f"{where}: {type(problem.cause).__name__}: {problem.cause}")
         except (ValueError, ArithmeticError) as problem:
-            return End(Status.RESTART_FAILED, f"Event {label!r} at t = {last.t_end:.10g}: {problem}.")
-        except Exception as problem:  # a function of the user
-            where = f"Event {label!r} at t = {last.t_end:.10g}"
+            text = str(problem).removeprefix(f"event {label!r}: ").removesuffix(".")
+            return End(Status.RESTART_FAILED, f"{where}: {text}.")
+        except Exception as problem:  # what the function has returned is of no use
             return End(Status.USER_ERROR, f"{where}: {type(problem).__name__}: {problem}")
 
     def _jump(self, segment: Segment, t: float, row: np.ndarray, happened: list[int], reason: str) -> dict[str, Any]:
@@ -259,4 +269,10 @@ def _call(event: Event, function: Callable[..., Any], state: EventState) -> Any:
     """A function of an event, with the arguments it asks for."""
     names = asked_names(state._full, function, event.label, ("state",))
     values = [state if n == "state" else getattr(state, n) for n in names]
-    return function(**dict(zip(argument_names(function), values, strict=True)))
+    arguments = dict(zip(argument_names(function), values, strict=True))
+    try:
+        return function(**arguments)
+    except (ModelError, OptionError):  # of what it asked us to do
+        raise
+    except Exception as problem:
+        raise _FunctionError(problem) from problem
