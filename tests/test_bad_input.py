@@ -231,6 +231,15 @@ def test_black_box_of_wrong_size(pendulum_with: Pendulum, attempt: Attempt) -> N
         pendulum_with(constraints=da.black_box(lambda q: 1 / 0))
 
 
+@pytest.mark.parametrize("q", [0, [], da.spaces.Euclidean(0)])
+def test_no_coordinates(q: Any) -> None:
+    with refused(ModelError, "at least one coordinate", "q=1, mass=[1.0]"):
+        da.System(q=q, mass=[], r=1, dynamics=lambda r: -r)
+    resting = da.System(q=1, mass=[1.0], r=1, dynamics=lambda r: -r)
+    sol = da.solve(resting, (0, 1), [0], r0=[1.0], rtol=1e-9, atol=1e-9)
+    assert sol.r[-1, 0] == pytest.approx(np.exp(-1.0), rel=1e-8)
+
+
 # ---------------------------------------------------------------------- mass and constraints at the start
 def test_mass_not_symmetric(pendulum_with: Pendulum, attempt: Attempt) -> None:
     with refused(ModelError, "mass is not symmetric", "(x, y) is 0.5", "(y, x) is 0"):

@@ -120,6 +120,11 @@ class System:
     ) -> None:
         self.name = name
         self.space = as_space(q)
+        if self.nv == 0:
+            raise ModelError(
+                f"q={q!r}: a system moves, so it has at least one coordinate. For dynamic states alone add one that "
+                "rests: q=1, mass=[1.0]."
+            )
         self.parameters = Parameters(parameters)
         self.names: dict[str, tuple[str, ...]] = {
             "q": self.space.names,
