@@ -1,9 +1,10 @@
 """The collection beside its peers: wall time for equal error at the end, in one process.
 
-    python benchmarks/collection.py [--models NAME ...] [--tools TEXT ...] [--limit SECONDS] [--out DIRECTORY]
+    python benchmarks/collection.py [--models NAME ...] [--tools TEXT ...] [--limit SECONDS] [--out DIRECTORY] [--brief]
 
-Writes peers.md, peers.json and peers.png; runs of models that are not named stay as they are. Every tool gets the form
-of the equations that suits it best, compiled (benchmarks/peers/models.py, tools.py), and a sweep of tolerances; times
+Writes peers.md, peers.json and peers.png; runs of models that are not named stay as they are. With --brief, for a
+second machine, there are only the tables of ratios. Every tool gets the form of the equations that suits it best,
+compiled (benchmarks/peers/models.py, tools.py), and a sweep of tolerances; times
 are the fastest of several warm runs. A machine is faster at one time than at another: all short runs of a problem take
 turns, again and again, in the end. For an error of 1e-3, 1e-5 and 1e-7 the time is read off the work-precision curve
 of each tool (log-log). The best of ours is compared with each of the others: the aim is to be 10 times faster than
@@ -46,6 +47,7 @@ USELESS = 0.3  # a run with this error says nothing
 ROUNDS, SPENT, BUDGET = 7, 0.1, 0.5  # runs of each, at least for so many seconds; no further one begins after so many
 TURNS, IN_A_TURN, SHORT = 10, 0.01, 5e-3  # of runs shorter than so many seconds, each for so many seconds
 LIMIT = 3.0  # seconds: a tool is not asked for tighter tolerances after such a run
+WIDTHS = {"avx512f": 512, "avx2": 256}  # of registers, by the names that Linux has for instructions
 TARGETS = {True: 10.0, False: 1.0}  # keeps constraints -> how many times faster we want to be
 
 
@@ -160,7 +162,7 @@ def ratio_table(found: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[A
     return ["problem", "error", "ours", "ms", *peers], lines
 
 
-def report(results: dict[str, Any], tools: Sequence[Tool]) -> str:
+def report(results: dict[str, Any], tools: Sequence[Tool], brief: bool = False) -> str:
     text = ["# The collection beside its peers", "", "Made by `benchmarks/collection.py`; its head says how.", ""]
     text += [f"Machine: {results['machine']}", ""]
     text += [f"- {tool.name}: {tool.form} ({tool.version()})" for tool in tools]
@@ -186,6 +188,8 @@ def report(results: dict[str, Any], tools: Sequence[Tool]) -> str:
                 "solution, in Python, and the end is read from that, about 0.005 ms. The next table leaves this out; "
                 "initial values are checked and made consistent within it.",
             ]
+    if brief:
+        return "\n".join(text) + "\n"
     text += ["", "## Runs", ""]
     cells = [
         [r["model"], r["tool"], f"{r['tol']:.0e}", r.get("error"), _ms(r, "seconds"), _ms(r, "integration"),
@@ -244,18 +248,24 @@ def machine() -> str:
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        found = [x.split(":", 1)[1].strip() for x in info.read_text().splitlines() if x.startswith("model name")]
-        cpu = found[0] if found else cpu
+        first = info.read_text().split("\n\n")[0].splitlines()
+        found = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first)}
+        if "model name" in found:  # which is that of many processors; times depend on the width of their vectors
+            width = next((w for flag, w in WIDTHS.items() if flag in found.get("flags", "").split()), 128)
+            kind = f"family {found.get('cpu family')}, model {found.get('model')}, {width}-bit vectors"
+            cpu = f"{found['model name']} ({kind})"
     load = f", load {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
     return f"{cpu}, {os.cpu_count()} cores, Python {platform.python_version()}{load}"
 
 
-def write(results: dict[str, Any], tools: Sequence[Tool], folder: Path) -> None:
+def write(results: dict[str, Any], tools: Sequence[Tool], folder: Path, brief: bool) -> None:
     """All files, from the runs so far."""
     results["ratios"] = {what: ratios(results["runs"], tools, what) for what in ("seconds", "integration")}
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "peers.md").write_text(report(results, tools, brief), encoding="utf-8")
+    if brief:
+        return
     (folder / "peers.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    (folder / "peers.md").write_text(report(results, tools), encoding="utf-8")
     draw(results, tools, folder / "peers.png")
 
 
@@ -281,6 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--limit", type=float, default=LIMIT, help="seconds of a run after which a tool stops tightening"
     )
     parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parent / "results")
+    parser.add_argument("--brief", action="store_true", help="write the tables of ratios only, without runs and figure")
     options = parser.parse_args(arguments)
     chosen = [t for t in TOOLS if options.tools is None or any(x in t.name for x in options.tools)]
     tools = [t for t in chosen if t.available()]
@@ -295,7 +306,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows = [row for tool in tools if tool.suits(model) for row in sweep(tool, model, options.limit)]
             take_turns(rows)
             results["runs"] = in_order(results["runs"] + rows)
-            write(results, tools, out)  # after every problem: nothing is lost if the rest is interrupted
+            write(results, tools, out, options.brief)  # after every problem: nothing is lost if the rest is interrupted
     for what, title in (("seconds", "whole call"), ("integration", "integration alone")):
         print_table(f"times faster than the peer: {title}", *ratio_table(results["ratios"][what]), digits=3)
     print(f"{time.perf_counter() - begin:.0f} s")
