@@ -81,7 +81,8 @@ def problem(
     plan_at: list[tuple[Any, Any]] | None = None,
 ) -> Problem:
     """With pivots planned at samples (x, c), or without a plan."""
-    system = da.System(q=n, mass=np.ones(n), parameters={"c": np.zeros(n_data)})
+    # a system has at least one coordinate, Newton's method need not have an unknown
+    system = da.System(q=max(n, 1), mass=np.ones(max(n, 1)), parameters={"c": np.zeros(n_data)})
     layout = Layout((("q", n),))
     data = StageData.make(system, layout)
     x = ca.SX.sym("x", n)
