@@ -185,9 +185,13 @@ def _message(story: Story, status: Status, error: BaseException | None) -> str:
     if story.end is not None and status == story.end.status:
         return f"Stopped at t = {last.t_end:.10g} after {steps} steps. {status.message} {story.end.message}"
     reached = float(last.result.state.real[runstate.T])
+    # what the last segment began with may be as singular as what it ended with: methods have been changed before
+    system = last.work.assembly.system
+    first = next(s for s in story.segments if s.work.assembly.system is system)
     return report.message(
-        status, reached, last.work, last.result, error, last.events, last.options.t0, last.row0, steps
-    )
+        status, reached, last.work, last.result, error, last.events,
+        lambda: first.work.matrices(first.options.t0, first.row0)[1], steps,
+    )  # fmt: skip
 
 
 def _beyond(segment: Segment) -> tuple[str, ...]:

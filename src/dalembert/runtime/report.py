@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from dalembert.numerics import runstate
@@ -19,11 +21,10 @@ def message(
     result: Result,
     error: BaseException | None,
     events: EventSet,
-    t0: float,
-    row0: np.ndarray,
+    start: Callable[[], np.ndarray],
     steps: int,
 ) -> str:
-    """The status in words, with the time, the cause and what to try."""
+    """The status in words, with the time, the cause and what to try; ``start``: [G; K] where the motion began."""
     if status == Status.SUCCESS:
         return status.message
     if status == Status.EVENT:
@@ -50,15 +51,15 @@ def message(
     bad = np.flatnonzero(np.isnan(events.values(float(state.nodes[1]), state.rows[state.slots[1]], work.p)))
     if bad.size:
         return f"{message} Cause: event {events.names[bad[0]]!r} is nan at t = {float(state.nodes[1]):.6g}."
-    found = singularity(work, t, state.rows[state.slots[1]], t0, row0)
+    found = singularity(work, t, state.rows[state.slots[1]], start())
     return message + (found or work.assembly.weakness)
 
 
-def singularity(work: Workspace, t: float, row: np.ndarray, t0: float, row0: np.ndarray) -> str:
-    """Which constraints lose rank at a row, in words ('' if none do)."""
+def singularity(work: Workspace, t: float, row: np.ndarray, C0: np.ndarray) -> str:
+    """Which constraints lose rank at a row, in words ('' if none do); C0: their matrix at the start."""
     system = work.assembly.system
     labels = [*system.names["constraints"], *system.names["velocity_constraints"]]
-    (_, C), (_, C0) = work.matrices(t, row), work.matrices(t0, row0)
+    C = work.matrices(t, row)[1]
     if not labels or not np.all(np.isfinite(C)):
         return ""
     norms, norms0 = np.linalg.norm(C, axis=1), np.linalg.norm(C0, axis=1)
